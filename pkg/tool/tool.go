@@ -1,0 +1,77 @@
+// Package tool holds the words that the engine and every kind of tool share: a tool's definition with its safety
+// marks, one call, its bounded result, and the Set port.
+//
+// Guarantees: it imports no SDK and does no I/O; what a tool declares about itself is a hint that only ever makes
+// the engine more careful, unless the session's author agrees (see Definition.Repeatable).
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/agentloop/agentloop/pkg/message"
+)
+
+// Definition is one callable tool as discovered at run start.
+type Definition struct {
+	// Tool is what the model sees: a name that every provider accepts (at most 64 of [a-zA-Z0-9_-]).
+	message.Tool
+	// Server is the tool server's name in the session; empty for built-in tools. RemoteName is the tool's name there.
+	Server     string `json:"server,omitempty"`
+	RemoteName string `json:"remoteName,omitempty"`
+	// ReadOnly and Idempotent are the server's own annotations.
+	ReadOnly   bool `json:"readOnly,omitempty"`
+	Idempotent bool `json:"idempotent,omitempty"`
+	// RetrySafe says that the session's author allows the tool to be run again after an interruption.
+	RetrySafe bool `json:"retrySafe,omitempty"`
+	// RequiresApproval says that a person must approve each call.
+	RequiresApproval bool `json:"requiresApproval,omitempty"`
+}
+
+// Repeatable says whether an interrupted call may be run again: the server's annotations and the author agree.
+func (d Definition) Repeatable() bool { return (d.ReadOnly || d.Idempotent) && d.RetrySafe }
+
+// Concurrent says whether calls may run beside others of the same message.
+func (d Definition) Concurrent() bool { return d.ReadOnly || d.RetrySafe }
+
+// Call is one tool call of an assistant message.
+type Call struct {
+	ID        string
+	Name      string
+	Arguments json.RawMessage
+}
+
+// Result is what a call gave. A tool's own failure is a Result with IsError; an error beside it means the outcome is
+// not known or the engine is stopping.
+type Result struct {
+	Content message.Content
+	IsError bool
+	// Details stay local (never sent to a model): structured content, truncation facts.
+	Details json.RawMessage
+	Audit   Audit
+}
+
+// Audit is the evidence of one MCP exchange.
+type Audit struct {
+	Server   string        `json:"server,omitempty"`
+	Method   string        `json:"method,omitempty"`
+	Tool     string        `json:"tool,omitempty"`
+	Duration time.Duration `json:"durationNanos,omitempty"`
+	// Outcome is ok, toolError, timeout, transport or protocol.
+	Outcome string `json:"outcome,omitempty"`
+	// Bytes is the size of the result before it was cut; Truncated says that it was.
+	Bytes     int64 `json:"bytes,omitempty"`
+	Truncated bool  `json:"truncated,omitempty"`
+}
+
+// Set is the tools of one run.
+//
+// Call runs one tool to its end, its time limit or ctx's end; it is safe for concurrent use. A failure of the tool,
+// a time-out, an oversized or unusable result are Results with IsError and a text that the model can act on. The
+// returned error is only non-nil when ctx ended. Definitions are in a stable order. Close releases connections.
+type Set interface {
+	Definitions() []Definition
+	Call(ctx context.Context, call Call, onProgress func(text string)) (Result, error)
+	Close() error
+}
