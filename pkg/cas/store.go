@@ -1,0 +1,66 @@
+package cas
+
+import (
+	"context"
+	"errors"
+)
+
+// MaxObject is the largest decoded object in bytes. Larger bodies are stored as a list object of parts (see Body).
+const MaxObject = 8 << 20
+
+// ErrNotFound is returned when the object is not in the store.
+var ErrNotFound = errors.New("object not found")
+
+// ErrCorrupt is returned when stored bytes do not have the digest, size or envelope that they should have. Nothing is
+// ever deleted because of it.
+var ErrCorrupt = errors.New("object corrupt")
+
+// ErrTooLarge is returned when an object is larger than MaxObject or than the size its reference allows.
+var ErrTooLarge = errors.New("object too large")
+
+// Scope is whose objects are meant: one session. Both parts are path-safe (a DNS label or UID); stores refuse others.
+type Scope struct {
+	Namespace string
+	Session   string // the AgentSession's UID
+}
+
+// Ref names one object.
+type Ref struct {
+	Digest    Digest `json:"digest"`
+	Size      int64  `json:"size"`
+	MediaType string `json:"mediaType,omitempty"`
+}
+
+// IsZero says whether r names nothing.
+func (r Ref) IsZero() bool { return r.Digest.IsZero() }
+
+// Store keeps immutable objects by digest.
+//
+// Put returns when data is durable; the same bytes again are a success (idempotent), and concurrent puts of the same
+// bytes are safe. Put does not keep data. Get returns bytes that the caller owns, verified against ref.Digest and, when
+// it is not zero, ref.Size; it never returns more than MaxObject. List calls fn for each stored digest of the scope in
+// no particular order. Purge removes every object of the scope and may be repeated. Errors wrap ErrNotFound, ErrCorrupt
+// or ErrTooLarge where they apply; any other error means that the outcome is unknown and the same call may be retried.
+// All methods stop soon after ctx ends.
+type Store interface {
+	Put(ctx context.Context, scope Scope, mediaType string, data []byte) (Ref, error)
+	Get(ctx context.Context, scope Scope, ref Ref) ([]byte, error)
+	List(ctx context.Context, scope Scope, fn func(Ref) error) error
+	Purge(ctx context.Context, scope Scope) error
+}
+
+// Media types of the stored objects; docs/format/cas.md defines each.
+const (
+	MediaMessage     = "application/vnd.agentloop.message+json"
+	MediaBlob        = "application/octet-stream"
+	MediaSegment     = "application/vnd.agentloop.segment+json"
+	MediaContext     = "application/vnd.agentloop.context+json"
+	MediaModelAction = "application/vnd.agentloop.modelaction+json"
+	MediaState       = "application/vnd.agentloop.state+json"
+	MediaCheckpoint  = "application/vnd.agentloop.checkpoint+json"
+	MediaToolSet     = "application/vnd.agentloop.toolset+json"
+	MediaSections    = "application/vnd.agentloop.sections+json"
+	MediaSnapshot    = "application/vnd.agentloop.snapshot+json"
+	MediaRunConfig   = "application/vnd.agentloop.runconfig+json"
+	MediaParts       = "application/vnd.agentloop.parts+json"
+)
