@@ -63,7 +63,7 @@ build() {
 	local start=$SECONDS
 	go build -v -ldflags "$flags" -o "$dir/kube.new" . 2> >(awk -v total="$total" -v start="$(date +%s)" '
 		/^[a-z0-9.]+\// || /^[a-z]/ { n++ }
-		/^#|error|cannot|undefined/ { print > "/dev/stderr"; next }
+		/^#|: / { print > "/dev/stderr"; next }
 		n % 100 == 0 { "date +%s" | getline now; close("date +%s"); printf "control plane: compiled %d of at most %d packages, %d s\n", n, total, now - start > "/dev/stderr" }
 	')
 	mv "$dir/kube.new" "$dir/kube"
