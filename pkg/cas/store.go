@@ -3,6 +3,7 @@ package cas
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // MaxObject is the largest decoded object in bytes. Larger bodies are stored as a list object of parts (see Body).
@@ -18,10 +19,41 @@ var ErrCorrupt = errors.New("object corrupt")
 // ErrTooLarge is returned when an object is larger than MaxObject or than the size its reference allows.
 var ErrTooLarge = errors.New("object too large")
 
+// ErrInvalid is returned when a scope or a reference is malformed. Nothing was read or written, and the same call will
+// fail again.
+var ErrInvalid = errors.New("invalid argument")
+
 // Scope is whose objects are meant: one session. Both parts are path-safe (a DNS label or UID); stores refuse others.
 type Scope struct {
 	Namespace string
 	Session   string // the AgentSession's UID
+}
+
+// maxLabel is the length of the longest DNS label in bytes.
+const maxLabel = 63
+
+// Validate returns ErrInvalid unless both parts are lower-case DNS labels, which Kubernetes UIDs are as well. Such parts
+// can neither leave their folder nor differ only by case.
+func (s Scope) Validate() error {
+	if !isLabel(s.Namespace) {
+		return fmt.Errorf("%w: scope's namespace %.80q is not a DNS label", ErrInvalid, s.Namespace)
+	}
+	if !isLabel(s.Session) {
+		return fmt.Errorf("%w: scope's session %.80q is not a UID", ErrInvalid, s.Session)
+	}
+	return nil
+}
+
+func isLabel(s string) bool {
+	if s == "" || len(s) > maxLabel || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
 }
 
 // Ref names one object.
@@ -34,13 +66,29 @@ type Ref struct {
 // IsZero says whether r names nothing.
 func (r Ref) IsZero() bool { return r.Digest.IsZero() }
 
+// Validate returns ErrInvalid when r names nothing or has a negative size, and ErrTooLarge when its size is one that no
+// object has.
+func (r Ref) Validate() error {
+	if r.IsZero() {
+		return fmt.Errorf("%w: reference without a digest", ErrInvalid)
+	}
+	if r.Size < 0 {
+		return fmt.Errorf("%w: reference to %s has size %d", ErrInvalid, r.Digest, r.Size)
+	}
+	if r.Size > MaxObject {
+		return fmt.Errorf("%w: reference to %s has %d bytes, an object has at most %d", ErrTooLarge, r.Digest, r.Size, MaxObject)
+	}
+	return nil
+}
+
 // Store keeps immutable objects by digest.
 //
 // Put returns when data is durable; the same bytes again are a success (idempotent), and concurrent puts of the same
 // bytes are safe. Put does not keep data. Get returns bytes that the caller owns, verified against ref.Digest and, when
 // it is not zero, ref.Size; it never returns more than MaxObject. List calls fn for each stored digest of the scope in
-// no particular order. Purge removes every object of the scope and may be repeated. Errors wrap ErrNotFound, ErrCorrupt
-// or ErrTooLarge where they apply; any other error means that the outcome is unknown and the same call may be retried.
+// no particular order, with Size zero where the store does not know the decoded size, and stops with fn's first error.
+// Purge removes every object of the scope and may be repeated. Errors wrap ErrNotFound, ErrCorrupt, ErrTooLarge or
+// ErrInvalid where they apply; any other error means that the outcome is unknown and the same call may be retried.
 // All methods stop soon after ctx ends.
 type Store interface {
 	Put(ctx context.Context, scope Scope, mediaType string, data []byte) (Ref, error)
