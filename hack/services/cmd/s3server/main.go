@@ -22,6 +22,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/versity/versitygw/backend/meta"
 	"github.com/versity/versitygw/backend/posix"
 	"github.com/versity/versitygw/embedgw"
@@ -136,6 +137,9 @@ func awaitReady(ctx context.Context, cfg config) error {
 		if err == nil {
 			return nil
 		}
+		if refused(err) {
+			return fmt.Errorf("create bucket %q: %w", cfg.bucket, err)
+		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("no answer on %s within %s: %w", cfg.listen, readyLimit, err)
@@ -156,4 +160,10 @@ func probe(ctx context.Context, client *s3.Client, bucket string) error {
 		return nil
 	}
 	return err
+}
+
+// refused says that the server answered and will not answer otherwise when asked again.
+func refused(err error) bool {
+	var answer *smithyhttp.ResponseError
+	return errors.As(err, &answer) && answer.HTTPStatusCode() >= 400 && answer.HTTPStatusCode() < 500
 }
