@@ -8,6 +8,7 @@ type AgentRunStatus struct {
 	// observedGeneration is the metadata.generation that the status belongs to.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9007199254740991
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// ordinal is the run's place in its session: of two waiting runs of an agent the lower one goes first. It is given once.
@@ -259,8 +260,13 @@ type AgentRun struct {
 
 // IsFinished reports whether the run is over, whatever the outcome.
 func (r *AgentRun) IsFinished() bool {
-	for i := range r.Status.Conditions {
-		if c := &r.Status.Conditions[i]; c.Type == ConditionFinished {
+	return r.Status.IsFinished()
+}
+
+// IsFinished reports whether the run is over, whatever the outcome.
+func (s *AgentRunStatus) IsFinished() bool {
+	for i := range s.Conditions {
+		if c := &s.Conditions[i]; c.Type == ConditionFinished {
 			return c.Status == metav1.ConditionTrue
 		}
 	}

@@ -8,6 +8,7 @@ type AgentSessionStatus struct {
 	// observedGeneration is the metadata.generation that the status belongs to.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9007199254740991
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// storageUID is the name of the history in the stores: spec.adoptUID, else the session's metadata.uid.

@@ -306,6 +306,7 @@ type ModelProviderStatus struct {
 	// observedGeneration is the metadata.generation that the status belongs to.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9007199254740991
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions say whether sessions can use the provider; see ConditionReady.
