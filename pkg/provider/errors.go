@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -31,9 +32,14 @@ func (c Class) Retryable() bool {
 	return c == ClassRateLimited || c == ClassOverloaded || c == ClassTransient || c == ClassTruncated
 }
 
+// ErrNoGuard is returned when a request has no Guard: nothing is sent unguarded.
+var ErrNoGuard = errors.New("the request has no guard")
+
 // Error is a failed model call.
 type Error struct {
 	Class Class
+	// Dispatched says that the request was handed to the network; false means that no byte of it left the process.
+	Dispatched bool
 	// HTTPStatus is 0 when no response arrived.
 	HTTPStatus int
 	// RetryAfter is how long the provider asks to wait; 0 when it does not say.
