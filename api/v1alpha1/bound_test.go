@@ -21,10 +21,10 @@ var freeText = map[string]bool{
 	"PendingApproval.tool": true, "RunWorker.identity": true, "RunFailure.class": true,
 }
 
-// schema is the part of an OpenAPI schema that bounds a value.
-type schema struct {
-	Properties map[string]schema `json:"properties"`
-	Items      *schema           `json:"items"`
+// bounds is the part of an OpenAPI schema that bounds a value.
+type bounds struct {
+	Properties map[string]bounds `json:"properties"`
+	Items      *bounds           `json:"items"`
 	MaxLength  *int              `json:"maxLength"`
 	Maximum    *int64            `json:"maximum"`
 	Minimum    *int64            `json:"minimum"`
@@ -32,7 +32,7 @@ type schema struct {
 	Format     string            `json:"format"`
 }
 
-func statusSchema(t *testing.T, plural string) schema {
+func statusSchema(t *testing.T, plural string) bounds {
 	t.Helper()
 	data, err := os.ReadFile("../../config/crd/agentloop.dev_" + plural + ".yaml")
 	if err != nil {
@@ -42,7 +42,7 @@ func statusSchema(t *testing.T, plural string) schema {
 		Spec struct {
 			Versions []struct {
 				Schema struct {
-					OpenAPIV3Schema schema `json:"openAPIV3Schema"`
+					OpenAPIV3Schema bounds `json:"openAPIV3Schema"`
 				} `json:"schema"`
 			} `json:"versions"`
 		} `json:"spec"`
@@ -66,7 +66,7 @@ type filler struct {
 
 var endOfYear = metav1.NewTime(time.Date(2026, 12, 31, 23, 59, 59, 0, time.UTC))
 
-func (f filler) fill(v reflect.Value, bounds schema, name string) {
+func (f filler) fill(v reflect.Value, limits bounds, name string) {
 	switch v.Interface().(type) {
 	case metav1.Time:
 		v.Set(reflect.ValueOf(endOfYear))
@@ -76,32 +76,32 @@ func (f filler) fill(v reflect.Value, bounds schema, name string) {
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		f.fillFields(v, bounds)
+		f.fillFields(v, limits)
 	case reflect.Pointer:
 		if f.random == nil || f.random.IntN(4) > 0 {
 			v.Set(reflect.New(v.Type().Elem()))
-			f.fill(v.Elem(), bounds, name)
+			f.fill(v.Elem(), limits, name)
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 9, 9))
 		for i := range v.Len() {
-			f.fill(v.Index(i), *bounds.Items, name)
+			f.fill(v.Index(i), *limits.Items, name)
 		}
 	case reflect.String:
-		v.SetString(f.str(bounds, name))
+		v.SetString(f.str(limits, name))
 	case reflect.Bool:
 		v.SetBool(false)
 	case reflect.Int32, reflect.Int64:
-		v.SetInt(f.number(bounds, name))
+		v.SetInt(f.number(limits, name))
 	default:
 		f.t.Fatalf("%s: no way to fill a %s", name, v.Kind())
 	}
 }
 
-func (f filler) fillFields(v reflect.Value, bounds schema) {
+func (f filler) fillFields(v reflect.Value, limits bounds) {
 	for i := range v.NumField() {
 		tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		field, ok := bounds.Properties[tag]
+		field, ok := limits.Properties[tag]
 		if !ok {
 			f.t.Fatalf("%s.%s is not in the CRD: run hack/generate.sh", v.Type().Name(), tag)
 		}
@@ -109,32 +109,32 @@ func (f filler) fillFields(v reflect.Value, bounds schema) {
 	}
 }
 
-func (f filler) str(bounds schema, name string) string {
+func (f filler) str(limits bounds, name string) string {
 	if freeText[name] {
 		return f.free(5000)
 	}
 	longest := ""
-	for _, value := range bounds.Enum {
+	for _, value := range limits.Enum {
 		if len(value) > len(longest) {
 			longest = value
 		}
 	}
-	if len(bounds.Enum) > 0 {
+	if len(limits.Enum) > 0 {
 		return longest
 	}
-	if bounds.MaxLength == nil {
+	if limits.MaxLength == nil {
 		f.t.Fatalf("%s: the schema has no maxLength", name)
 	}
-	return strings.Repeat("x", *bounds.MaxLength)
+	return strings.Repeat("x", *limits.MaxLength)
 }
 
-func (f filler) number(bounds schema, name string) int64 {
+func (f filler) number(limits bounds, name string) int64 {
 	switch {
-	case bounds.Minimum != nil && *bounds.Minimum < 0:
-		return *bounds.Minimum
-	case bounds.Maximum != nil:
-		return *bounds.Maximum
-	case bounds.Format == "int32":
+	case limits.Minimum != nil && *limits.Minimum < 0:
+		return *limits.Minimum
+	case limits.Maximum != nil:
+		return *limits.Maximum
+	case limits.Format == "int32":
 		return 1<<31 - 1
 	}
 	f.t.Fatalf("%s: the schema has no maximum", name)
@@ -169,7 +169,7 @@ func (f filler) conditions(finished metav1.ConditionStatus, types ...string) []m
 }
 
 // checkStatuses fills the statuses of all kinds and compares their size after Bound with the limit.
-func checkStatuses(t *testing.T, schemas map[string]schema, f filler) {
+func checkStatuses(t *testing.T, schemas map[string]bounds, f filler) {
 	t.Helper()
 	var provider ModelProviderStatus
 	f.fill(reflect.ValueOf(&provider).Elem(), schemas["modelproviders"], "")
@@ -201,9 +201,9 @@ func checkStatuses(t *testing.T, schemas map[string]schema, f filler) {
 	}
 }
 
-func allSchemas(t *testing.T) map[string]schema {
+func allSchemas(t *testing.T) map[string]bounds {
 	t.Helper()
-	out := map[string]schema{}
+	out := map[string]bounds{}
 	for _, plural := range []string{"modelproviders", "agentsessions", "agentruns"} {
 		out[plural] = statusSchema(t, plural)
 	}
