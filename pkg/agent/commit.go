@@ -1,0 +1,266 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/message"
+	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/session"
+)
+
+// step is a turn that is ready to be committed.
+type step struct {
+	answer   answered
+	messages []message.Message
+	// terminal is set when the run ends with this step.
+	terminal *runevent.Event
+}
+
+// stepOf makes the step of a turn that came to its end. A request that failed for good ends the run.
+func (l *loop) stepOf(answer answered, results []message.Message) step {
+	s := step{answer: answer, messages: append([]message.Message{answer.message}, results...)}
+	if answer.failure != nil {
+		event := l.failedEvent(answer.failure)
+		s.terminal = &event
+	}
+	return s
+}
+
+// commit makes a step part of the session: its messages, then the manifest of the new state, then the one entry that
+// is the atomic point.
+func (l *loop) commit(ctx context.Context, s step) error {
+	saving, cancel := l.beyond(ctx)
+	defer cancel()
+	if s.terminal != nil && len(s.answer.detail()) > 0 && s.terminal.Detail == nil {
+		ref, err := l.save(saving, cas.MediaBlob, s.answer.detail())
+		if err != nil {
+			return err
+		}
+		s.terminal.Detail = &ref
+	}
+	stepRecord, raws, err := l.stepRecord(saving, s)
+	if err != nil {
+		return err
+	}
+	list, err := cas.BuildList(saving, l.save, l.state.History, &l.list)
+	if err != nil {
+		return err
+	}
+	committed := session.AgentState{
+		V: session.ObjectVersion, Agent: l.run.AgentKey, RunUID: l.run.UID, RunName: l.run.Name, History: list, Step: stepRecord,
+		LastSequence: l.state.Head.Sequence, Run: l.state.Run.RunCounters, Recent: l.state.Recent,
+		Snapshots: l.state.Snapshots, Sections: l.state.Sections, Checkpoint: l.state.Checkpoint, Model: l.identity(),
+		Usage: l.base.Plus(l.state.Run.Usage),
+	}
+	ref, err := l.saveObject(saving, cas.MediaState, committed)
+	if err != nil {
+		return err
+	}
+	l.deps.Chaos("state.stored")
+	l.list = list
+	l.state.Commit(committed, ref)
+	l.history = append(l.history, s.messages...)
+	l.raws = append(l.raws, raws...)
+	evidence := runevent.Evidence{StateRef: &ref, Turn: stepRecord.Turn, RequestExecutionID: stepRecord.RequestExecutionID, ContextRef: stepRecord.ContextRef}
+	if err := l.append(saving, runevent.Event{Type: runevent.TypeRecord, Kind: runevent.KindStateCommitted, Evidence: evidence}); err != nil {
+		return err
+	}
+	l.deps.Chaos("state.committed")
+	return nil
+}
+
+// stepRecord is the step as the state holds it: the assistant message stands in its action, short results inline, long
+// ones in the objects that their entries name. It also returns each message's exact bytes.
+func (l *loop) stepRecord(ctx context.Context, s step) (session.Step, [][]byte, error) {
+	record := session.Step{Turn: l.state.Run.Committed, Terminal: s.terminal}
+	if s.answer.request.Turn > 0 {
+		record.Turn = s.answer.request.Turn
+	}
+	if s.answer.request.RequestExecutionID != "" {
+		record.RequestExecutionID, record.ContextRef = s.answer.request.RequestExecutionID, &s.answer.request.ContextRef
+	}
+	raws := make([][]byte, len(s.messages))
+	for i, m := range s.messages {
+		stored, err := l.storeImages(ctx, m)
+		if err != nil {
+			return record, nil, err
+		}
+		raws[i] = message.Encode(stored)
+		if i == 0 && !s.answer.action.IsZero() {
+			ref := session.InContainer(s.answer.action.Digest, 0)
+			record.Action = &s.answer.action
+			record.Messages = append(record.Messages, session.StepMessage{Ref: &ref})
+			continue
+		}
+		if len(raws[i]) <= runevent.MaxInline {
+			record.Messages = append(record.Messages, session.StepMessage{Inline: raws[i]})
+			continue
+		}
+		ref, err := l.save(ctx, cas.MediaMessage, raws[i])
+		if err != nil {
+			return record, nil, err
+		}
+		record.Messages = append(record.Messages, session.StepMessage{Ref: &cas.MessageRef{Digest: ref.Digest}})
+	}
+	return record, raws, nil
+}
+
+// beyond is a context for saves that must survive the end of the run's own; a worker that is stopping does not use it.
+func (l *loop) beyond(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() == nil {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+}
+
+// end brings the run to its terminal event, whatever happened, and says what is in the log.
+func (l *loop) end(ctx context.Context, cause error) (Result, error) {
+	if err := handedOver(ctx, cause); err != nil {
+		return Result{}, err
+	}
+	saving, cancel := l.beyond(ctx)
+	defer cancel()
+	var told *announced
+	if errors.As(cause, &told) {
+		return l.terminate(saving, told.event)
+	}
+	if cause == nil {
+		return l.terminate(saving, runevent.Event{
+			Type: runevent.TypeRunFinished, Reason: "Completed", Turns: l.state.Run.Committed, Result: l.lastMessage(),
+		})
+	}
+	event, ended := l.verdict(ctx, cause)
+	if !ended {
+		return Result{}, cause
+	}
+	if err := l.lastCommit(saving, cause, event); err != nil {
+		return Result{}, l.undecided(ctx, err)
+	}
+	return l.terminate(saving, event)
+}
+
+func (l *loop) undecided(ctx context.Context, err error) error {
+	if over := handedOver(ctx, err); over != nil {
+		return over
+	}
+	return err
+}
+
+// verdict maps what ended the run to its terminal event. Failures of the log or store are no verdict: the run waits.
+func (l *loop) verdict(ctx context.Context, cause error) (runevent.Event, bool) {
+	ending := l.ending
+	if ending == nil {
+		ending = context.Cause(ctx)
+	}
+	switch {
+	case errors.Is(ending, ErrCancelled):
+		return runevent.Event{Type: runevent.TypeRunCancelled, Reason: ReasonCancelled, Message: "cancelled on request"}, true
+	case errors.Is(ending, ErrSessionDeleted):
+		return runevent.Event{Type: runevent.TypeRunFailed, Reason: ReasonSessionDeleted, Message: "the session is being deleted"}, true
+	case errors.Is(ending, ErrDeadline):
+		return runevent.Event{Type: runevent.TypeRunFailed, Reason: ReasonDeadline, Message: "limits.activeDeadlineSeconds is over"}, true
+	}
+	var rejected *refused
+	if errors.As(cause, &rejected) {
+		event := l.failedEvent(&rejected.Failure)
+		event.Record = &rejected.record
+		return event, true
+	}
+	var failure *Failure
+	if errors.As(cause, &failure) {
+		return l.failedEvent(failure), true
+	}
+	if permanent(cause) || errors.Is(cause, ErrHistoryCorrupt) || errors.Is(cause, cas.ErrNotFound) {
+		return runevent.Event{Type: runevent.TypeRunFailed, Reason: ReasonPersistence, Message: "stored session data could not be read or written"}, true
+	}
+	return runevent.Event{}, false
+}
+
+func (l *loop) failedEvent(f *Failure) runevent.Event {
+	return runevent.Event{
+		Type: runevent.TypeRunFailed, Reason: f.Reason, Message: f.Message, Class: string(f.Class), HTTPStatus: f.HTTPStatus,
+		Retryable: f.Retryable, Turns: l.state.Run.Committed,
+	}
+}
+
+// lastCommit saves what the run had accepted and completed but not committed, with the terminal event that follows.
+func (l *loop) lastCommit(ctx context.Context, cause error, event runevent.Event) error {
+	last := step{terminal: &event}
+	var cut *interrupted
+	var half *partial
+	switch {
+	case errors.As(cause, &cut):
+		last.answer = cut.answer
+		results, err := l.closeCalls(ctx, cut)
+		if err != nil {
+			return err
+		}
+		last.messages = append([]message.Message{cut.answer.message}, results...)
+	case errors.As(cause, &half):
+		last.answer = answered{request: session.Request{Turn: half.invocation.Turn}}
+		last.messages = []message.Message{l.aborted(half)}
+	}
+	return l.commit(ctx, last)
+}
+
+// closeCalls gives every call of an interrupted turn a result: the real one, "effect unknown", or "not run".
+func (l *loop) closeCalls(ctx context.Context, cut *interrupted) ([]message.Message, error) {
+	results := slices.Clone(cut.results)
+	for i, call := range cut.answer.message.ToolCalls() {
+		if results[i].Role != "" {
+			continue
+		}
+		text := textStopped
+		if progress := l.state.Run.Tools[call.ID]; progress != nil && progress.Attempts > 0 && progress.Result == nil {
+			text = textInterrupted
+			if err := l.unknown(ctx, cut.answer, call); err != nil {
+				return nil, err
+			}
+		}
+		var err error
+		if results[i], err = l.settled(ctx, cut.answer, call, text); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// aborted is the trace of a dispatched request that was cut short. It keeps no usage, and later requests leave it out.
+func (l *loop) aborted(half *partial) message.Message {
+	m := message.Message{
+		Role: message.RoleAssistant, Provider: l.cfg.Model.Provider, API: string(l.cfg.Model.API), Model: l.cfg.Model.ID,
+		StopReason: message.StopAborted, ErrorMessage: "the request was cut short when the run ended",
+	}
+	if half.failed.Partial != nil {
+		m.Content = half.failed.Partial.Content
+	}
+	return m
+}
+
+// lastMessage references the final message of a finished run.
+func (l *loop) lastMessage() *cas.MessageRef {
+	if len(l.state.History) == 0 {
+		return nil
+	}
+	return &l.state.History[len(l.state.History)-1]
+}
+
+func (l *loop) terminate(ctx context.Context, event runevent.Event) (Result, error) {
+	l.deps.Chaos("run.before-end")
+	if err := l.append(ctx, event); err != nil {
+		return Result{}, l.undecided(ctx, err)
+	}
+	l.deps.Chaos("run.ended")
+	return Result{Event: event.Type, Reason: event.Reason}, nil
+}
+
+// detail is the provider's error body, for the object store only.
+func (a answered) detail() []byte {
+	if a.failure == nil {
+		return nil
+	}
+	return a.failure.Detail[:min(len(a.failure.Detail), failedDetailMaxSize)]
+}

@@ -1,0 +1,335 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/agentloop/agentloop/pkg/budget"
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/message"
+	"github.com/agentloop/agentloop/pkg/provider"
+	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/session"
+)
+
+// How long a failed request waits before it is sent again when the provider does not say: it doubles from the first,
+// with jitter.
+const (
+	retryBackoff        = time.Second
+	defaultRetries      = 5
+	defaultMaxDelay     = 600 * time.Second
+	failedDetailMaxSize = 64 << 10
+)
+
+// answered is a complete response and the object that holds it.
+type answered struct {
+	message message.Message
+	action  cas.Ref
+	request session.Request
+	// failure is set for a request that failed for good: message then is the error's trace in the history.
+	failure *Failure
+}
+
+// request assembles and sends the next turn's request until it is answered or fails for good. Each try is its own
+// captured invocation under a new execution id.
+func (l *loop) request(ctx context.Context) (answered, error) {
+	for try := 1; ; try++ {
+		if ctx.Err() != nil {
+			return answered{}, context.Cause(ctx)
+		}
+		request, err := l.assemble()
+		if err != nil {
+			return answered{}, err
+		}
+		if !request.budget.Fits {
+			l.publish(request, false)
+			return answered{}, l.exceeded(ctx, request)
+		}
+		answer, err := l.dispatch(ctx, request)
+		if err == nil {
+			return answer, nil
+		}
+		var failed *provider.Error
+		if !errors.As(err, &failed) || ctx.Err() != nil || failed.Class == provider.ClassCancelled {
+			return answered{}, err
+		}
+		if failed.Class == provider.ClassRejected {
+			return answered{}, l.rejected(failed)
+		}
+		if !failed.Class.Retryable() || try >= l.retries() {
+			return l.failedAnswer(failed, request), nil
+		}
+		if l.deps.Sleep(ctx, l.delay(failed, try)) != nil {
+			return answered{}, context.Cause(ctx)
+		}
+	}
+}
+
+func (l *loop) retries() int {
+	if n := l.cfg.Limits.RetryMaxAttempts; n > 0 {
+		return n
+	}
+	return defaultRetries
+}
+
+// delay is how long to wait before the next try: what the provider asks for, else an exponential backoff with jitter;
+// never longer than the provider object allows.
+func (l *loop) delay(failed *provider.Error, try int) time.Duration {
+	limit := defaultMaxDelay
+	if s := l.cfg.Limits.RetryMaxDelaySeconds; s > 0 {
+		limit = time.Duration(s) * time.Second
+	}
+	if failed.RetryAfter > 0 {
+		return min(failed.RetryAfter, limit)
+	}
+	wait := min(retryBackoff<<min(try-1, 20), limit)
+	return wait/2 + rand.N(wait/2+1)
+}
+
+// rejected turns a guard's refusal into the run's failure. It is never retried.
+func (l *loop) rejected(failed *provider.Error) *Failure {
+	var over *budget.OutputCapError
+	if errors.As(failed, &over) {
+		return &Failure{Reason: ReasonOutputCapRejected, Message: over.Error(), Class: failed.Class, Err: failed}
+	}
+	return &Failure{Reason: ReasonOutputCapRejected, Message: "the request body was refused before dispatch", Class: failed.Class, Err: failed}
+}
+
+// dispatch is the boundary: the fixed input is stored and named in the log, then the guard sees the exact body, then
+// the request leaves.
+func (l *loop) dispatch(ctx context.Context, request assembled) (answered, error) {
+	fixed, err := l.capture(ctx, request, true)
+	if err != nil {
+		return answered{}, err
+	}
+	invocation := session.Request{RequestExecutionID: l.deps.NewID(), Turn: request.turn, ContextRef: fixed.ref}
+	if err := l.append(ctx, runevent.Event{
+		Type: runevent.TypeRecord, Kind: runevent.KindContextCaptured, Purpose: runevent.PurposeMain,
+		SnapshotRefs: fixed.snapshots, SectionsRef: fixed.sections, Evidence: invocationEvidence(invocation),
+	}); err != nil {
+		return answered{}, err
+	}
+	l.snapshots = append(l.snapshots, request.fresh...)
+	l.deps.Chaos("context.captured")
+	call := &call{loop: l, request: request, invocation: invocation}
+	response, err := l.deps.Model.Stream(ctx, l.modelRequest(request, call.guard(ctx)), call.delta(ctx))
+	l.deps.Chaos("model.answered")
+	if saveErr := call.flush(ctx); saveErr != nil {
+		return answered{}, saveErr
+	}
+	if err != nil {
+		return answered{}, call.failed(ctx, err)
+	}
+	return call.completed(ctx, response)
+}
+
+func invocationEvidence(r session.Request) runevent.Evidence {
+	return runevent.Evidence{RequestExecutionID: r.RequestExecutionID, Turn: r.Turn, ContextRef: &r.ContextRef}
+}
+
+// call is one model invocation while it streams.
+type call struct {
+	loop       *loop
+	request    assembled
+	invocation session.Request
+	increments runevent.Increments
+	// limit is the output cap that the guard saw; saveErr the first increment that could not be stored.
+	limit   *int64
+	saveErr error
+}
+
+// guard judges the exact body that is about to be sent, and announces the budget with the cap that it found.
+func (c *call) guard(ctx context.Context) func([]byte) error {
+	return func(body []byte) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		limit, err := budget.GuardPayload(body, c.request.policy.Reserve, c.loop.cfg.Model.MaxTokens)
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		c.limit = limit
+		c.request.budget.RequestOutputTokenLimit = limit
+		c.loop.publish(c.request, true)
+		c.loop.deps.Chaos("guard.passed")
+		return nil
+	}
+}
+
+// publish tells watchers the budget of a dispatched or rejected request.
+func (l *loop) publish(request assembled, dispatched bool) {
+	measured := request.budget.Clone()
+	l.deps.Live(Live{Type: "context_budget", Run: l.run.UID, Turn: request.turn, Budget: &measured, Dispatched: dispatched})
+}
+
+// delta takes the streamed increments; they are merged into few entries. After an increment could not be stored the
+// rest is dropped here, and flush reports it.
+func (c *call) delta(ctx context.Context) func(provider.Delta) {
+	return func(d provider.Delta) {
+		if c.saveErr != nil || d.Kind == provider.DeltaToolCall {
+			return
+		}
+		event := runevent.Event{Type: runevent.TypeBody, Text: d.Text, Block: d.Block, Evidence: invocationEvidence(c.invocation)}
+		if d.Kind == provider.DeltaThinking {
+			event.Type = runevent.TypeReasoning
+		}
+		event.Evidence.ResponseID = d.ResponseID
+		event.Evidence.AgentID, event.Evidence.AgentRunID = c.loop.run.AgentKey, c.loop.run.UID
+		c.saveErr = c.appendAll(ctx, c.increments.Add(event, d.At))
+	}
+}
+
+func (c *call) appendAll(ctx context.Context, events []runevent.Event) error {
+	for _, event := range events {
+		start := c.loop.deps.Now()
+		if err := c.loop.append(ctx, event); err != nil {
+			return err
+		}
+		c.increments.Acked(c.loop.deps.Now().Sub(start))
+	}
+	return nil
+}
+
+// flush stores what was captured and not yet written, also when the run's context has ended meanwhile.
+func (c *call) flush(ctx context.Context) error {
+	if c.saveErr != nil && ctx.Err() == nil {
+		return c.saveErr
+	}
+	rest := c.increments.Flush()
+	if ctx.Err() != nil {
+		if errors.Is(context.Cause(ctx), ErrHandBack) {
+			return ErrHandBack
+		}
+		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		defer cancel()
+		ctx = saving
+	}
+	return c.appendAll(ctx, rest)
+}
+
+// completed stores the whole response once and names it in the log.
+func (c *call) completed(ctx context.Context, response provider.Response) (answered, error) {
+	l := c.loop
+	assistant := response.Message
+	assistant.Provider, assistant.API, assistant.Model = l.cfg.Model.Provider, string(l.cfg.Model.API), l.cfg.Model.ID
+	assistant.Prefix = c.request.Prefix
+	saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	action, err := l.saveObject(saving, cas.MediaModelAction, session.ModelAction{
+		V: session.ObjectVersion, RequestExecutionID: c.invocation.RequestExecutionID, Turn: c.invocation.Turn, ContextRef: c.invocation.ContextRef,
+		ResponseID: response.ResponseID, RawStopReason: response.RawStopReason, Message: assistant,
+	})
+	if err != nil {
+		return answered{}, err
+	}
+	l.deps.Chaos("action.stored")
+	evidence := invocationEvidence(c.invocation)
+	evidence.ResponseID = response.ResponseID
+	if err := l.append(saving, runevent.Event{
+		Type: runevent.TypeRecord, Kind: runevent.KindModelCompleted, Purpose: runevent.PurposeMain, PayloadRef: &action,
+		Usage: assistant.Usage, StopReason: string(assistant.StopReason), RequestOutputTokenLimit: c.limit,
+		HTTPStatus: response.HTTPStatus, Evidence: evidence,
+	}); err != nil {
+		return answered{}, err
+	}
+	l.deps.Chaos("model.completed")
+	return answered{message: assistant, action: action, request: c.invocation}, nil
+}
+
+// failed records a request that has no response: refused by the guard, or failed at the provider.
+func (c *call) failed(ctx context.Context, err error) error {
+	var failed *provider.Error
+	if !errors.As(err, &failed) {
+		failed = &provider.Error{Class: provider.ClassTransient, Err: err}
+		err = failed
+	}
+	l := c.loop
+	if failed.Class == provider.ClassRejected && ctx.Err() == nil {
+		if saveErr := l.append(ctx, runevent.Event{
+			Type: runevent.TypeModelRejected, Purpose: runevent.PurposeMain, Reason: ReasonOutputCapRejected,
+			Message: l.rejected(failed).Message, Record: &c.invocation.ContextRef, Evidence: invocationEvidence(c.invocation),
+		}); saveErr != nil {
+			return saveErr
+		}
+		return err
+	}
+	if ctx.Err() != nil {
+		return errors.Join(context.Cause(ctx), &partial{failed: failed, invocation: c.invocation})
+	}
+	event := runevent.Event{
+		Type: runevent.TypeModelFailed, Purpose: runevent.PurposeMain, Class: string(failed.Class), HTTPStatus: failed.HTTPStatus,
+		Retryable: failed.Class.Retryable(), Usage: failed.Usage, Message: failed.Error(), Evidence: invocationEvidence(c.invocation),
+	}
+	event.Evidence.ResponseID = failed.ResponseID
+	if len(failed.Detail) > 0 {
+		ref, saveErr := l.save(ctx, cas.MediaBlob, failed.Detail[:min(len(failed.Detail), failedDetailMaxSize)])
+		if saveErr != nil {
+			return saveErr
+		}
+		event.Detail = &ref
+	}
+	if saveErr := l.append(ctx, event); saveErr != nil {
+		return saveErr
+	}
+	l.deps.Chaos("model.failed")
+	return err
+}
+
+// partial is a dispatched request that the run's end cut short.
+type partial struct {
+	failed     *provider.Error
+	invocation session.Request
+}
+
+func (p *partial) Error() string { return "the request was cut short" }
+func (p *partial) Unwrap() error { return p.failed }
+
+// failedAnswer is the one trace that a request's final failure leaves in the history: an assistant message with stop
+// reason error. Later requests leave it out.
+func (l *loop) failedAnswer(failed *provider.Error, request assembled) answered {
+	assistant := message.Message{
+		Role: message.RoleAssistant, Provider: l.cfg.Model.Provider, API: string(l.cfg.Model.API), Model: l.cfg.Model.ID,
+		StopReason: message.StopError, ErrorMessage: failed.Error(), Usage: failed.Usage,
+	}
+	if failed.Partial != nil {
+		assistant.Content = failed.Partial.Content
+	}
+	return answered{message: assistant, request: session.Request{Turn: request.turn}, failure: providerFailure(failed)}
+}
+
+// providerFailure maps the class of a final failure to the run's reason.
+func providerFailure(failed *provider.Error) *Failure {
+	reason, advice := ReasonUnavailable, "the provider stayed unavailable; start a new run to try again"
+	switch failed.Class {
+	case provider.ClassAuth:
+		reason, advice = ReasonAuthFailed, "the provider refused the credential; check the provider's Secret"
+	case provider.ClassRateLimited:
+		reason, advice = ReasonRateLimited, "the provider kept limiting the rate; try later or lower the provider's limits"
+	case provider.ClassQuota:
+		reason, advice = ReasonRejected, "the provider's quota or spend limit is used up"
+	case provider.ClassOverflow:
+		reason, advice = ReasonRejected, "the provider says that the input exceeds its window; check the model's contextWindow"
+	case provider.ClassInvalidRequest, provider.ClassRefused:
+		reason, advice = ReasonRejected, "the provider refused the request"
+	}
+	return &Failure{
+		Reason: reason, Message: fmt.Sprintf("%s (%s)", advice, failed.Class), Class: failed.Class, HTTPStatus: failed.HTTPStatus,
+		Retryable: failed.Class.Retryable(), Detail: failed.Detail, Err: failed,
+	}
+}
+
+// stored is the response that an earlier worker received and did not commit.
+func (l *loop) stored(ctx context.Context) (answered, error) {
+	completed := l.state.Run.Completed
+	action, err := object[session.ModelAction](ctx, l, completed.Action)
+	if err != nil {
+		return answered{}, fmt.Errorf("read the stored response: %w", err)
+	}
+	return answered{message: action.Message, action: completed.Action, request: completed.Request}, nil
+}

@@ -1,0 +1,125 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/agentloop/agentloop/pkg/budget"
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/message"
+	"github.com/agentloop/agentloop/pkg/provider"
+	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/session"
+	"github.com/agentloop/agentloop/pkg/tool"
+)
+
+// The causes with which a run's context ends. Whoever cancels the context gives one of them as its cause.
+var (
+	// ErrCancelled ends the run as cancelled: its owner asked for it.
+	ErrCancelled = errors.New("run cancelled")
+	// ErrSessionDeleted ends the run because its session is being deleted.
+	ErrSessionDeleted = errors.New("session deleted")
+	// ErrDeadline ends the run because its time is up.
+	ErrDeadline = errors.New("run deadline exceeded")
+	// ErrHandBack stops the loop without ending the run: another worker goes on with it.
+	ErrHandBack = errors.New("worker is stopping")
+)
+
+// ErrLost is returned when another worker has taken the run over: nothing more may be written for it.
+var ErrLost = errors.New("run lost to another worker")
+
+// Live is something that happens while a run goes on and is not stored: watchers may see it, nobody depends on it.
+type Live struct {
+	Type   string                `json:"type"`
+	Run    string                `json:"run"`
+	Turn   int                   `json:"turn,omitempty"`
+	Budget *budget.ContextBudget `json:"budget,omitempty"`
+	// Dispatched is false for the budget of a rejected request.
+	Dispatched bool `json:"dispatched"`
+}
+
+// Run says which run is executed and what it was asked. It is complete and immutable.
+type Run struct {
+	Namespace, Name, UID string
+	SessionUID           string
+	AgentKey             string
+	Operation            string
+	// Prompt is the user message; images hold their data.
+	Prompt  message.Message
+	Attempt int
+	Worker  string
+	// Config is what the run works under; a takeover is handed the stored one by the loop itself.
+	Config session.RunConfig
+	// CallerHook may edit the serialized body before the guard sees it; nil for none.
+	CallerHook func([]byte) ([]byte, error)
+}
+
+// Stream returns the run's event stream.
+func (r Run) Stream() runevent.Stream {
+	return runevent.Stream{Class: runevent.ClassRun, Namespace: r.Namespace, Session: r.SessionUID, Key: r.AgentKey}
+}
+
+// Scope returns the run's object scope.
+func (r Run) Scope() cas.Scope { return cas.Scope{Namespace: r.Namespace, Session: r.SessionUID} }
+
+// Tools connects to a run's tool servers. want is nil at the first start; a takeover passes the tool set that the
+// run was started with, and gets a set of exactly those definitions. A failure is a *Failure with a reason.
+type Tools interface {
+	Connect(ctx context.Context, want *session.ToolSet) (tool.Set, error)
+}
+
+// Deps are the ports and injected sources that the loop uses. None may be nil but Chaos.
+type Deps struct {
+	Log   runevent.Log
+	Store cas.Store
+	Model provider.Streamer
+	Tools Tools
+	Now   func() time.Time
+	NewID func() string
+	// Sleep waits or returns ctx's error.
+	Sleep  func(ctx context.Context, d time.Duration) error
+	Live   func(Live)
+	Logger *slog.Logger
+	// Chaos is called with the name of each point between "accepted" and "committed"; tests stop the process there.
+	Chaos func(point string)
+}
+
+// Failure is why a run failed: an AgentRun reason, a short sentence free of content, and the evidence.
+type Failure struct {
+	Reason  string
+	Message string
+	// Class, HTTPStatus, Retryable and Detail describe a provider's failure.
+	Class      provider.Class
+	HTTPStatus int
+	Retryable  bool
+	Detail     []byte
+	Err        error
+}
+
+// Error returns reason and message.
+func (f *Failure) Error() string { return f.Reason + ": " + f.Message }
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// The reasons with which the loop itself fails or ends a run; they are the reasons of AgentRun's Succeeded condition.
+const (
+	ReasonBudgetExceeded    = "ContextBudgetExceeded"
+	ReasonOutputCapRejected = "OutputCapRejected"
+	ReasonInvalidProjection = "InvalidProjection"
+	ReasonMaxTurns          = "MaxTurnsExceeded"
+	ReasonTokenLimit        = "TokenLimitExceeded"
+	ReasonDeadline          = "DeadlineExceeded"
+	ReasonCancelled         = "Cancelled"
+	ReasonSessionDeleted    = "SessionDeleted"
+	ReasonAuthFailed        = "ProviderAuthFailed"
+	ReasonRejected          = "ProviderRejected"
+	ReasonUnavailable       = "ProviderUnavailable"
+	ReasonRateLimited       = "RateLimited"
+	ReasonPersistence       = "PersistenceFailed"
+	ReasonWorkerLost        = "WorkerLost"
+	ReasonToolServer        = "ToolServerUnavailable"
+	ReasonInternal          = "InternalError"
+)

@@ -1,0 +1,266 @@
+package session
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/runevent"
+)
+
+// RecentRuns is how many ended runs a state names, so that none of them is started again.
+const RecentRuns = 64
+
+// State is the state of one agent stream: what its latest committed AgentState says, moved on by the entries since.
+type State struct {
+	Agent string
+	// Head is the stream's last folded entry.
+	Head     runevent.Head
+	StateRef *cas.Ref
+	// History references every message in order: committed ones, and accepted prompts from the moment that their
+	// message.user was appended.
+	History    []cas.MessageRef
+	Snapshots  []cas.Ref
+	Sections   *cas.Ref
+	Checkpoint *cas.Ref
+	Model      ModelIdentity
+	Usage      Totals
+	// Run is the latest run of the stream, live or ended; nil before the first.
+	Run *RunProgress
+	// Recent names the last ended runs, newest last.
+	Recent []string
+}
+
+// RunProgress is how far the latest run has come: what recovery and status need.
+type RunProgress struct {
+	UID, Name string
+	RunCounters
+	// Accepted says that the prompt is in the log.
+	Accepted bool
+	// Turn is the latest turn that was begun (captured), Committed the latest committed one.
+	Turn, Committed int
+	// Phase is where a live run is: one of the Unknown reasons of the Succeeded condition.
+	Phase string
+	// Captured is the latest main request without a completion; Completed a response that is not committed yet.
+	Captured  *Request
+	Completed *Completed
+	// Tools is the progress of the completed response's calls, by call id.
+	Tools map[string]*ToolProgress
+	// Ending is the terminal event that the latest commit announced.
+	Ending *runevent.Event
+	// Terminal is the run's last event; nil while it is live. EndedAt is its capture time.
+	Terminal *runevent.Event
+	EndedAt  time.Time
+}
+
+// Request is one captured request.
+type Request struct {
+	RequestExecutionID string
+	Turn               int
+	ContextRef         cas.Ref
+}
+
+// Completed is one complete response.
+type Completed struct {
+	Request
+	Action     cas.Ref
+	ResponseID string
+}
+
+// ToolProgress is how far one call has come.
+type ToolProgress struct {
+	Attempts int
+	Unknown  bool
+	// Result is the result's event; nil while there is none.
+	Result *runevent.Event
+}
+
+// The phases that events tell; PendingSave is not among them, for then no event can be stored.
+const (
+	PhaseStarting     = "Starting"
+	PhaseAssembling   = "AssemblingRequest"
+	PhaseModelCall    = "ModelCall"
+	PhaseToolCall     = "ToolCall"
+	PhaseRetryBackoff = "RetryBackoff"
+	PhaseRateLimited  = "RateLimited"
+)
+
+// Live says whether a run has started and not ended.
+func (s *State) Live() bool { return s.Run != nil && s.Run.Terminal == nil }
+
+// Ended says whether the run is known to have ended.
+func (s *State) Ended(uid string) bool {
+	if s.Run != nil && s.Run.UID == uid {
+		return s.Run.Terminal != nil
+	}
+	for _, recent := range s.Recent {
+		if recent == uid {
+			return true
+		}
+	}
+	return false
+}
+
+// Empty is the state of a stream before its first entry.
+func Empty(agent string) State { return State{Agent: agent} }
+
+// FromState is the state that a commit stands for. history is the decoded s.History. Entries after s.LastSequence, the
+// commit's own among them, are then applied with Apply.
+func FromState(s AgentState, ref cas.Ref, history []cas.MessageRef) State {
+	state := State{
+		Agent: s.Agent, Recent: s.Recent, History: append([]cas.MessageRef(nil), history...),
+		Run: &RunProgress{UID: s.RunUID, Name: s.RunName, RunCounters: s.Run, Accepted: true, Turn: s.Step.Turn},
+	}
+	state.Commit(s, ref)
+	state.Head.Sequence = s.LastSequence
+	return state
+}
+
+// Commit moves the state on by a committed step. The state.committed entry that names it is then applied with Apply.
+func (s *State) Commit(committed AgentState, ref cas.Ref) {
+	s.StateRef = &ref
+	s.History = append(s.History, committed.Step.StepRefs(ref.Digest)...)
+	s.Snapshots, s.Sections, s.Checkpoint = committed.Snapshots, committed.Sections, committed.Checkpoint
+	s.Model, s.Usage, s.Recent = committed.Model, committed.Usage, committed.Recent
+	s.Run.Committed, s.Run.Ending = committed.Step.Turn, committed.Step.Terminal
+	s.Run.RunCounters = committed.Run
+	s.Run.Phase = PhaseAssembling
+	s.Run.Captured, s.Run.Completed, s.Run.Tools = nil, nil, nil
+}
+
+// Apply folds one verified entry. An entry that does not follow the state, and a commit whose state was not loaded
+// (through FromState or Commit), are errors; the state is then unchanged.
+func (s *State) Apply(entry runevent.Entry, head runevent.Head) error {
+	if entry.Sequence != s.Head.Sequence+1 {
+		return fmt.Errorf("fold: entry #%d after #%d", entry.Sequence, s.Head.Sequence)
+	}
+	event := entry.Event
+	if event.Kind == runevent.KindStateCommitted {
+		named := event.Evidence.StateRef
+		if named == nil || s.StateRef == nil || s.StateRef.Digest != named.Digest {
+			return fmt.Errorf("fold: entry #%d commits a state that is not loaded", entry.Sequence)
+		}
+	}
+	if event.Type == runevent.TypeMessageUser && event.Ref == nil {
+		return fmt.Errorf("fold: entry #%d names no message", entry.Sequence)
+	}
+	if event.Type != runevent.TypeRunStarted && s.Run == nil {
+		return fmt.Errorf("fold: entry #%d belongs to no run", entry.Sequence)
+	}
+	s.Head = head
+	switch event.Type {
+	case runevent.TypeRunStarted:
+		s.runStarted(event)
+	case runevent.TypeMessageUser:
+		s.History = append(s.History, cas.MessageRef{Digest: event.Ref.Digest})
+		s.Run.Accepted, s.Run.Phase = true, PhaseAssembling
+	case runevent.TypeRunFinished, runevent.TypeRunFailed, runevent.TypeRunCancelled:
+		s.runEnded(event)
+	case runevent.TypeModelFailed:
+		s.modelFailed(event)
+	case runevent.TypeRecord:
+		s.record(event)
+	default:
+		s.tool(event)
+	}
+	return nil
+}
+
+func (s *State) runStarted(event runevent.Event) {
+	if s.Run == nil || s.Run.UID != event.Evidence.AgentRunID {
+		s.Run = &RunProgress{UID: event.Evidence.AgentRunID, Name: event.RunName}
+		s.Run.StartedAt = event.Evidence.RecordedAt
+	}
+	s.Run.Attempt, s.Run.Worker, s.Run.Phase = event.Attempt, event.Worker, PhaseStarting
+	if event.Config != nil {
+		s.Run.Config = event.Config
+	}
+}
+
+func (s *State) runEnded(event runevent.Event) {
+	s.Run.Terminal, s.Run.EndedAt, s.Run.Phase = &event, event.Evidence.RecordedAt, ""
+	s.Recent = appendRecent(s.Recent, s.Run.UID)
+}
+
+func appendRecent(recent []string, uid string) []string {
+	out := append(append([]string(nil), recent...), uid)
+	if len(out) > RecentRuns {
+		out = out[len(out)-RecentRuns:]
+	}
+	return out
+}
+
+// modelFailed counts a failed attempt; what the provider reported with the failure is usage like any other.
+func (s *State) modelFailed(event runevent.Event) {
+	if s.Run.Captured == nil || event.Purpose != runevent.PurposeMain {
+		return
+	}
+	s.Run.Captured, s.Run.Phase = nil, PhaseAssembling
+	if event.Retryable {
+		s.Run.Phase = PhaseRetryBackoff
+	}
+	if event.Retryable && event.Class == "rateLimited" {
+		s.Run.Phase = PhaseRateLimited
+	}
+	s.Run.Usage.Add(event.Usage)
+}
+
+func (s *State) record(event runevent.Event) {
+	switch event.Kind {
+	case runevent.KindContextCaptured:
+		s.captured(event)
+	case runevent.KindModelCompleted:
+		if s.Run.Captured == nil || event.PayloadRef == nil || event.Purpose != runevent.PurposeMain {
+			return
+		}
+		s.Run.Completed = &Completed{Request: *s.Run.Captured, Action: *event.PayloadRef, ResponseID: event.Evidence.ResponseID}
+		s.Run.Captured, s.Run.Tools = nil, map[string]*ToolProgress{}
+		s.Run.Usage.Add(event.Usage)
+	case runevent.KindCompactionCommitted:
+		s.Checkpoint = event.Checkpoint
+	}
+}
+
+// captured begins a main request. One that is still open was never answered (its worker died, or its guard refused
+// it) and counts as a request without usage, unless it was rejected before dispatch.
+func (s *State) captured(event runevent.Event) {
+	s.Snapshots = append(s.Snapshots[:len(s.Snapshots):len(s.Snapshots)], event.SnapshotRefs...)
+	if event.SectionsRef != nil {
+		s.Sections = event.SectionsRef
+	}
+	if event.Purpose != runevent.PurposeMain || event.Evidence.ContextRef == nil {
+		return
+	}
+	if s.Run.Captured != nil {
+		s.Run.Usage.Add(nil)
+	}
+	s.Run.Turn, s.Run.Phase = event.Evidence.Turn, PhaseModelCall
+	s.Run.Requests++
+	s.Run.LastContext = event.Evidence.ContextRef
+	s.Run.Captured = &Request{event.Evidence.RequestExecutionID, event.Evidence.Turn, *event.Evidence.ContextRef}
+}
+
+func (s *State) tool(event runevent.Event) {
+	if event.Type == runevent.TypeModelRejected {
+		s.Run.Captured = nil
+		return
+	}
+	if s.Run.Tools == nil || event.CallID == "" {
+		return
+	}
+	progress := s.Run.Tools[event.CallID]
+	if progress == nil {
+		progress = &ToolProgress{}
+		s.Run.Tools[event.CallID] = progress
+	}
+	switch event.Type {
+	case runevent.TypeToolStarted:
+		progress.Attempts++
+		s.Run.ToolCalls++
+		s.Run.Phase = PhaseToolCall
+	case runevent.TypeToolUnknown:
+		progress.Unknown = true
+	case runevent.TypeToolResult:
+		progress.Result = &event
+	}
+}

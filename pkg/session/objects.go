@@ -1,0 +1,284 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/agentloop/agentloop/pkg/budget"
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/message"
+	"github.com/agentloop/agentloop/pkg/projection"
+	"github.com/agentloop/agentloop/pkg/provider"
+	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/tool"
+)
+
+// ObjectVersion is the format version that every object of this package carries in "v".
+const ObjectVersion = 1
+
+// ErrFormat is returned when an object has another format version or is not what its reference says.
+var ErrFormat = errors.New("stored object has an unknown format")
+
+// RunConfig is what a run works under, fixed by its first run.started: a takeover continues with it. It holds no secret.
+type RunConfig struct {
+	V         int            `json:"v"`
+	Operation string         `json:"operation"`
+	Agent     string         `json:"agent"`
+	Model     provider.Model `json:"model"`
+	Reasoning provider.Level `json:"reasoning,omitempty"`
+	// MaxOutputTokens is the caller's output cap in tokens; 0 when there is none.
+	MaxOutputTokens int64                `json:"maxOutputTokens,omitempty"`
+	Sampling        json.RawMessage      `json:"sampling,omitempty"`
+	PromptCache     bool                 `json:"promptCache,omitempty"`
+	Sections        []projection.Section `json:"sections,omitempty"`
+	// Context is the rendered host runtime context at run start; it becomes a snapshot when its content changed.
+	Context string                      `json:"context,omitempty"`
+	Skills  []projection.SkillSelection `json:"skills,omitempty"`
+	ToolSet *cas.Ref                    `json:"toolSet,omitempty"`
+	Limits  Limits                      `json:"limits"`
+}
+
+// Limits bound one run. Zero means no limit of that kind.
+type Limits struct {
+	MaxTurns       int   `json:"maxTurns,omitempty"`
+	MaxTotalTokens int64 `json:"maxTotalTokens,omitempty"`
+	MaxAttempts    int   `json:"maxAttempts,omitempty"`
+	// ActiveDeadlineSeconds is counted from the run's first start.
+	ActiveDeadlineSeconds int64 `json:"activeDeadlineSeconds,omitempty"`
+	// RetryMaxAttempts and RetryMaxDelaySeconds bound the retries of one model request.
+	RetryMaxAttempts     int `json:"retryMaxAttempts,omitempty"`
+	RetryMaxDelaySeconds int `json:"retryMaxDelaySeconds,omitempty"`
+}
+
+// ToolSet is the tools of a run as discovered at its start.
+type ToolSet struct {
+	V     int               `json:"v"`
+	Tools []tool.Definition `json:"tools"`
+}
+
+// Sections is the ordered system prompt as structured data.
+type Sections struct {
+	V        int                  `json:"v"`
+	Sections []projection.Section `json:"sections"`
+}
+
+// AssemblyRecord says how a model input was put together and what was measured.
+type AssemblyRecord struct {
+	HistoryMessageCount int                         `json:"historyMessageCount"`
+	Sources             []SourceRun                 `json:"sources"`
+	SkillExpansions     []projection.SkillExpansion `json:"skillExpansions,omitempty"`
+	Budget              budget.ContextBudget        `json:"budget"`
+	Estimator           string                      `json:"estimator"`
+	// Admitted and Rendered are the provenance of the system prompt: the sections that were let in and the order in
+	// which they were rendered.
+	Admitted Admitted `json:"admitted"`
+	Rendered Rendered `json:"rendered"`
+	// State names the state version that the input was assembled from; absent before a session's first commit.
+	State *cas.Ref `json:"state,omitempty"`
+	// Prefix is the digest of system prompt, tools and messages that thinking in the response will be bound to.
+	Prefix string `json:"prefix,omitempty"`
+	// Compaction names the checkpoint that the input was projected with.
+	Compaction string `json:"compaction,omitempty"`
+	// Dispatched is false in the record of a request that was rejected before dispatch.
+	Dispatched bool `json:"dispatched"`
+}
+
+// Admitted lists the system sections that took part.
+type Admitted struct {
+	Sections []AdmittedSection `json:"sections"`
+}
+
+// AdmittedSection is one system section by name and the digest of its text.
+type AdmittedSection struct {
+	ID     string     `json:"id"`
+	Digest cas.Digest `json:"digest"`
+}
+
+// Rendered lists the names of the sections in the order in which they stand in the prompt.
+type Rendered struct {
+	SectionIDs []string `json:"sectionIds"`
+}
+
+// ContextSnapshot is the manifest of one fixed model input and its assembly record.
+type ContextSnapshot struct {
+	V       int              `json:"v"`
+	Purpose runevent.Purpose `json:"purpose"`
+	Model   ModelIdentity    `json:"model"`
+	// System names the Sections object, Tools the ToolSet object; absent when there are none.
+	System   *cas.Ref        `json:"system,omitempty"`
+	Tools    *cas.Ref        `json:"tools,omitempty"`
+	Messages cas.MessageList `json:"messages"`
+	// Parameters are the request's settings besides its content.
+	Parameters Parameters `json:"parameters"`
+	// InputDigest and InputSize are of the exact bytes of the materialised input (see EncodeInput).
+	InputDigest cas.Digest     `json:"inputDigest"`
+	InputSize   int64          `json:"inputSize"`
+	Assembly    AssemblyRecord `json:"assembly"`
+}
+
+// ModelIdentity names the model that an input was for.
+type ModelIdentity struct {
+	Provider string       `json:"provider"`
+	API      provider.API `json:"api"`
+	ID       string       `json:"id"`
+}
+
+// Parameters are the request settings that the provider saw.
+type Parameters struct {
+	MaxTokens      int64           `json:"maxTokens,omitempty"`
+	Reasoning      provider.Level  `json:"reasoning,omitempty"`
+	ThinkingBudget int64           `json:"thinkingBudget,omitempty"`
+	Sampling       json.RawMessage `json:"sampling,omitempty"`
+}
+
+// ModelAction is one complete model response.
+type ModelAction struct {
+	V                  int             `json:"v"`
+	RequestExecutionID string          `json:"requestExecutionId"`
+	Turn               int             `json:"turn"`
+	ContextRef         cas.Ref         `json:"contextRef"`
+	ResponseID         string          `json:"responseId,omitempty"`
+	RawStopReason      string          `json:"rawStopReason,omitempty"`
+	Message            message.Message `json:"message"`
+}
+
+// StepMessage is one message that a step adds to history: held inline, or stored as an object of its own.
+type StepMessage struct {
+	Ref    *cas.MessageRef `json:"ref,omitempty"`
+	Inline json.RawMessage `json:"inline,omitempty"`
+}
+
+// Step is what a committed turn added.
+type Step struct {
+	Turn               int      `json:"turn"`
+	RequestExecutionID string   `json:"requestExecutionId,omitempty"`
+	ContextRef         *cas.Ref `json:"contextRef,omitempty"`
+	// Action names the ModelAction, the same object as model.completed's payloadRef; absent when the turn failed.
+	Action   *cas.Ref      `json:"action,omitempty"`
+	Messages []StepMessage `json:"messages,omitempty"`
+	// Terminal is the run's last event when the step is its last one, so that a takeover ends the run in the same way.
+	Terminal *runevent.Event `json:"terminal,omitempty"`
+}
+
+// AgentState is the manifest of one committed state: the history before the step, then the step's messages.
+type AgentState struct {
+	V       int             `json:"v"`
+	Agent   string          `json:"agent"`
+	RunUID  string          `json:"runUid"`
+	RunName string          `json:"runName"`
+	History cas.MessageList `json:"history"`
+	Step    Step            `json:"step"`
+	// LastSequence is the stream's last entry that the state covers.
+	LastSequence int64 `json:"lastSequence"`
+	// Run is how far the run has come with this step.
+	Run RunCounters `json:"run"`
+	// Recent names the last runs that ended on this stream, newest last, so that one is never started again.
+	Recent     []string  `json:"recent,omitempty"`
+	Snapshots  []cas.Ref `json:"snapshots,omitempty"`
+	Sections   *cas.Ref  `json:"sections,omitempty"`
+	Checkpoint *cas.Ref  `json:"checkpoint,omitempty"`
+	// Model is the model of the latest main request; another one in the next run is a model switch.
+	Model ModelIdentity `json:"model"`
+	Usage Totals        `json:"usage"`
+}
+
+// RunCounters is what a later reader needs to go on with a run without reading its earlier entries.
+type RunCounters struct {
+	Attempt   int       `json:"attempt"`
+	Worker    string    `json:"worker,omitempty"`
+	Config    *cas.Ref  `json:"config,omitempty"`
+	StartedAt time.Time `json:"startedAt"`
+	ToolCalls int       `json:"toolCalls"`
+	// Requests counts the captured main requests, completed or not.
+	Requests int    `json:"requests"`
+	Usage    Totals `json:"usage"`
+	// LastContext names the latest main request's context snapshot.
+	LastContext *cas.Ref `json:"lastContext,omitempty"`
+}
+
+// Totals are sums over a run or a session. Requests counts completed main requests; RequestsWithoutUsage those whose
+// provider reported no usage, and those whose response never arrived.
+type Totals struct {
+	Requests             int64 `json:"requests"`
+	RequestsWithoutUsage int64 `json:"requestsWithoutUsage"`
+	Input                int64 `json:"input"`
+	Output               int64 `json:"output"`
+	CacheRead            int64 `json:"cacheRead"`
+	CacheWrite           int64 `json:"cacheWrite"`
+	Reasoning            int64 `json:"reasoning"`
+}
+
+// Total is every counted token: input, output and cached ones.
+func (t Totals) Total() int64 { return t.Input + t.Output + t.CacheRead + t.CacheWrite }
+
+// Add counts one response. A nil usage counts as a request without usage.
+func (t *Totals) Add(u *message.Usage) {
+	t.Requests++
+	if u == nil || (u.Input == nil && u.Output == nil) {
+		t.RequestsWithoutUsage++
+	}
+	if u == nil {
+		return
+	}
+	for _, p := range []struct {
+		sum  *int64
+		part *int64
+	}{{&t.Input, u.Input}, {&t.Output, u.Output}, {&t.CacheRead, u.CacheRead}, {&t.CacheWrite, u.CacheWrite}, {&t.Reasoning, u.Reasoning}} {
+		if p.part != nil {
+			*p.sum += *p.part
+		}
+	}
+}
+
+// Snapshot is a stored runtime-context snapshot.
+type Snapshot struct {
+	V int `json:"v"`
+	projection.Snapshot
+}
+
+// Checkpoint is a stored compaction.
+type Checkpoint struct {
+	V int `json:"v"`
+	projection.Checkpoint
+}
+
+// EncodeObject returns the exact bytes under which an object of this package is stored.
+func EncodeObject(object any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(object); err != nil {
+		return nil, fmt.Errorf("encode %T: %w", object, err)
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
+
+// DecodeObject parses a stored object and checks its format version.
+func DecodeObject[T any](raw []byte) (T, error) {
+	var head struct {
+		V int `json:"v"`
+	}
+	var object T
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return object, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	if head.V != ObjectVersion {
+		return object, fmt.Errorf("%w: version %d of %T, this program reads %d", ErrFormat, head.V, object, ObjectVersion)
+	}
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return object, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	return object, nil
+}
+
+// Plus returns the sum of both.
+func (t Totals) Plus(o Totals) Totals {
+	return Totals{
+		Requests: t.Requests + o.Requests, RequestsWithoutUsage: t.RequestsWithoutUsage + o.RequestsWithoutUsage,
+		Input: t.Input + o.Input, Output: t.Output + o.Output, CacheRead: t.CacheRead + o.CacheRead,
+		CacheWrite: t.CacheWrite + o.CacheWrite, Reasoning: t.Reasoning + o.Reasoning,
+	}
+}

@@ -1,0 +1,184 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/agentloop/agentloop/pkg/agent"
+)
+
+// Options are a worker's settings.
+type Options struct {
+	// ID names the worker in run events and status.
+	ID string
+	// MaxConcurrentRuns bounds the runs that are executed at once.
+	MaxConcurrentRuns int
+	// Heartbeat is how often a held item is extended; well below the queue's wait.
+	Heartbeat time.Duration
+	// DrainTimeout is how long runs may go on after Run's context has ended before they are handed back.
+	DrainTimeout time.Duration
+	// RetryDelay is how long an item that could not be executed now stays away.
+	RetryDelay time.Duration
+}
+
+// Worker executes runs. Its fields are set once before Run.
+type Worker struct {
+	Options Options
+	Queue   Queue
+	Source  Source
+	Cancels Cancels
+	// Deps are the engine's ports besides Model and Tools, which come with each job.
+	Deps   agent.Deps
+	Logger *slog.Logger
+
+	active sync.WaitGroup
+}
+
+// Run takes and executes items until ctx ends, then drains: runs may finish for DrainTimeout and are handed back after
+// that. It returns when no run is left.
+func (w *Worker) Run(ctx context.Context) error {
+	runs, handBack := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer handBack(agent.ErrHandBack)
+	slots := make(chan struct{}, w.Options.MaxConcurrentRuns)
+	for ctx.Err() == nil {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			continue
+		}
+		delivery, err := w.Queue.Fetch(ctx)
+		if err != nil {
+			<-slots
+			w.fetchFailed(ctx, err)
+			continue
+		}
+		w.active.Add(1)
+		go func() {
+			defer w.active.Done()
+			defer func() { <-slots }()
+			w.handle(runs, delivery)
+		}()
+	}
+	w.drain(handBack)
+	return nil
+}
+
+func (w *Worker) fetchFailed(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	w.Logger.Warn("work queue not reachable, trying again", "error", err)
+	if err := w.Deps.Sleep(ctx, time.Second); err != nil {
+		return
+	}
+}
+
+func (w *Worker) drain(handBack context.CancelCauseFunc) {
+	done := make(chan struct{})
+	go func() {
+		w.active.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(w.Options.DrainTimeout)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return
+	case <-timer.C:
+		w.Logger.Info("drain time is over, handing runs back")
+	}
+	handBack(agent.ErrHandBack)
+	<-done
+}
+
+// handle executes one item while a second goroutine keeps the item held and watches for a cancel.
+func (w *Worker) handle(parent context.Context, delivery Delivery) {
+	item := delivery.Item()
+	logger := w.Logger.With("namespace", item.Namespace, "run", item.RunName, "session", item.SessionName)
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	var watching sync.WaitGroup
+	watching.Add(1)
+	stop := make(chan struct{})
+	go func() {
+		defer watching.Done()
+		w.hold(ctx, cancel, delivery, stop, logger)
+	}()
+	result, err := w.execute(ctx, item)
+	close(stop)
+	watching.Wait()
+	w.settle(parent, delivery, result, err, logger)
+}
+
+// hold extends the item and passes a cancel on to the run until stop is closed.
+func (w *Worker) hold(ctx context.Context, cancel context.CancelCauseFunc, delivery Delivery, stop <-chan struct{}, logger *slog.Logger) {
+	causes, release := w.Cancels.Watch(delivery.Item())
+	defer release()
+	beat := time.NewTicker(w.Options.Heartbeat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case cause := <-causes:
+			logger.Info("run is ending early", "cause", cause)
+			cancel(cause)
+			causes = nil
+		case <-beat.C:
+			if err := delivery.InProgress(context.WithoutCancel(ctx)); err != nil {
+				logger.Warn("work item not extended", "error", err)
+			}
+		}
+	}
+}
+
+func (w *Worker) execute(ctx context.Context, item Item) (agent.Result, error) {
+	job, err := w.Source.Load(ctx, item)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	deps := w.Deps
+	deps.Model, deps.Tools = job.Deps.Model, job.Deps.Tools
+	job.Run.Worker = w.Options.ID
+	ending := job.Ending
+	if ending == nil && job.Failure != nil {
+		ending = job.Failure
+	}
+	if ending != nil {
+		return agent.Seal(ctx, deps, job.Run, ending)
+	}
+	return agent.Execute(ctx, deps, job.Run)
+}
+
+// settle decides what becomes of the item. It is the only place where items are acknowledged.
+func (w *Worker) settle(parent context.Context, delivery Delivery, result agent.Result, err error, logger *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(parent), 10*time.Second)
+	defer cancel()
+	var waiting *NotReadyError
+	switch {
+	case err == nil:
+		logger.Info("run ended", "event", string(result.Event), "reason", result.Reason)
+		err = delivery.Ack(ctx)
+	case errors.Is(err, ErrGone):
+		logger.Info("run is gone, nothing to do")
+		err = delivery.Ack(ctx)
+	case errors.Is(err, agent.ErrLost):
+		logger.Info("run was taken over by another worker")
+		return
+	case errors.Is(err, agent.ErrHandBack):
+		logger.Info("run handed back")
+		err = delivery.Nak(ctx, 0)
+	case errors.As(err, &waiting):
+		logger.Info("run not ready", "reason", waiting.Reason)
+		err = delivery.Nak(ctx, w.Options.RetryDelay)
+	default:
+		logger.Warn("run not executed, trying again later", "error", err)
+		err = delivery.Nak(ctx, w.Options.RetryDelay)
+	}
+	if err != nil {
+		logger.Warn("work item not settled, it will be delivered again", "error", err)
+	}
+}
