@@ -191,7 +191,7 @@ func (l *loop) record(request assembled, dispatched bool) session.AssemblyRecord
 		HistoryMessageCount: request.Projection.HistoryMessageCount,
 		Sources:             session.PackSources(request.Projection.Sources),
 		SkillExpansions:     request.Projection.SkillExpansions,
-		Budget:              request.budget, Estimator: budget.Heuristic{}.Name(), State: l.state.StateRef,
+		Budget:              request.budget, Estimator: budget.Heuristic.Name(), State: l.state.StateRef,
 		Prefix: request.Prefix, Dispatched: dispatched,
 	}
 	for _, section := range l.cfg.Sections {

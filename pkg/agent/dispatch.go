@@ -147,7 +147,7 @@ func (c *call) guard(ctx context.Context) func([]byte) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		limit, err := budget.GuardPayload(body, c.request.policy.Reserve, c.loop.cfg.Model.MaxTokens)
+		limit, err := budget.GuardPayload(body, c.request.policy)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,468 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agentloop/agentloop/pkg/budget"
+	"github.com/agentloop/agentloop/pkg/message"
+	"github.com/agentloop/agentloop/pkg/provider"
+	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/tool"
+)
+
+func roles(history []message.Message) []string {
+	var out []string
+	for _, m := range history {
+		role := string(m.Role)
+		if m.StopReason != "" {
+			role += ":" + string(m.StopReason)
+		}
+		if m.IsError {
+			role += ":error"
+		}
+		out = append(out, role)
+	}
+	return out
+}
+
+// TestRun tells whole runs: what the model says, how the run ends, what is in the log and in the history.
+func TestRun(t *testing.T) {
+	cases := map[string]struct {
+		setup   func(w *world, run *Run)
+		want    Result
+		events  []string
+		history []string
+	}{
+		"a prompt without tools": {
+			setup:   func(w *world, _ *Run) { w.model.replies = []reply{says("hello")} },
+			want:    Result{runevent.TypeRunFinished, "Completed"},
+			events:  []string{"run.started", "message.user", "context.captured", "body", "model.completed", "state.committed", "run.finished"},
+			history: []string{"user", "assistant:stop"},
+		},
+		"two tool turns": {
+			setup: func(w *world, _ *Run) {
+				w.tools.definitions = []tool.Definition{defined("add")}
+				w.model.replies = []reply{calls("add"), calls("add"), says("done")}
+			},
+			want: Result{runevent.TypeRunFinished, "Completed"},
+			events: []string{
+				"run.started", "message.user",
+				"context.captured", "model.completed", "tool.call", "tool.started", "mcp.audit", "tool.result", "state.committed",
+				"context.captured", "model.completed", "tool.call", "tool.started", "mcp.audit", "tool.result", "state.committed",
+				"context.captured", "body", "model.completed", "state.committed", "run.finished",
+			},
+			history: []string{"user", "assistant:toolUse", "toolResult", "assistant:toolUse", "toolResult", "assistant:stop"},
+		},
+		"calls that may run side by side": {
+			setup: func(w *world, _ *Run) {
+				w.tools.definitions = []tool.Definition{defined("add", repeatable)}
+				w.model.replies = []reply{calls("add", "add", "add"), says("done")}
+			},
+			want: Result{runevent.TypeRunFinished, "Completed"},
+			events: []string{
+				"run.started", "message.user", "context.captured", "model.completed", "tool.call", "tool.call", "tool.call",
+				"tool.started", "tool.started", "tool.started", "mcp.audit", "tool.result", "mcp.audit", "tool.result", "mcp.audit", "tool.result",
+				"state.committed", "context.captured", "body", "model.completed", "state.committed", "run.finished",
+			},
+			history: []string{"user", "assistant:toolUse", "toolResult", "toolResult", "toolResult", "assistant:stop"},
+		},
+		"a model error, then an answer": {
+			setup: func(w *world, _ *Run) { w.model.replies = []reply{fails(provider.ClassOverloaded), says("hello")} },
+			want:  Result{runevent.TypeRunFinished, "Completed"},
+			events: []string{
+				"run.started", "message.user", "context.captured", "model.failed", "context.captured", "body", "model.completed", "state.committed", "run.finished",
+			},
+			history: []string{"user", "assistant:stop"},
+		},
+		"a model that stays away leaves one error in the history": {
+			setup: func(w *world, _ *Run) {
+				w.model.replies = []reply{fails(provider.ClassOverloaded), fails(provider.ClassTransient), fails(provider.ClassTransient)}
+			},
+			want: Result{runevent.TypeRunFailed, ReasonUnavailable},
+			events: []string{
+				"run.started", "message.user", "context.captured", "model.failed", "context.captured", "model.failed",
+				"context.captured", "model.failed", "state.committed", "run.failed",
+			},
+			history: []string{"user", "assistant:error"},
+		},
+		"a refused credential is not retried": {
+			setup:   func(w *world, _ *Run) { w.model.replies = []reply{fails(provider.ClassAuth)} },
+			want:    Result{runevent.TypeRunFailed, ReasonAuthFailed},
+			events:  []string{"run.started", "message.user", "context.captured", "model.failed", "state.committed", "run.failed"},
+			history: []string{"user", "assistant:error"},
+		},
+		"over budget: the prompt is kept and nothing is dispatched": {
+			setup: func(w *world, run *Run) {
+				run.Prompt.Content = message.Text(strings.Repeat("x", 4*30000))
+			},
+			want:    Result{runevent.TypeRunFailed, ReasonBudgetExceeded},
+			events:  []string{"run.started", "message.user", "state.committed", "run.failed"},
+			history: []string{"user"},
+		},
+		"a body above the reserve is refused before dispatch": {
+			setup: func(w *world, _ *Run) {
+				w.model.body = func(provider.Request) []byte { return []byte(`{"max_tokens":5000}`) }
+			},
+			want:    Result{runevent.TypeRunFailed, ReasonOutputCapRejected},
+			events:  []string{"run.started", "message.user", "context.captured", "model.rejected", "state.committed", "run.failed"},
+			history: []string{"user"},
+		},
+		"the turn limit ends the run with its results kept": {
+			setup: func(w *world, run *Run) {
+				run.Config.Limits.MaxTurns = 1
+				w.tools.definitions = []tool.Definition{defined("add")}
+				w.model.replies = []reply{calls("add")}
+			},
+			want: Result{runevent.TypeRunFailed, ReasonMaxTurns},
+			events: []string{
+				"run.started", "message.user", "context.captured", "model.completed", "tool.call", "tool.started", "mcp.audit", "tool.result",
+				"state.committed", "state.committed", "run.failed",
+			},
+			history: []string{"user", "assistant:toolUse", "toolResult"},
+		},
+		"calls of a response that was cut off are not run": {
+			setup: func(w *world, _ *Run) {
+				w.tools.definitions = []tool.Definition{defined("add")}
+				w.model.replies = []reply{func(ctx context.Context, r provider.Request, d func(provider.Delta)) (provider.Response, error) {
+					response, err := calls("add")(ctx, r, d)
+					response.Message.StopReason = message.StopLength
+					return response, err
+				}, says("sorry")}
+			},
+			want: Result{runevent.TypeRunFinished, "Completed"},
+			events: []string{
+				"run.started", "message.user", "context.captured", "model.completed", "tool.result", "state.committed",
+				"context.captured", "body", "model.completed", "state.committed", "run.finished",
+			},
+			history: []string{"user", "assistant:length", "toolResult:error", "assistant:stop"},
+		},
+		"an unknown tool is told to the model": {
+			setup: func(w *world, _ *Run) { w.model.replies = []reply{calls("nope"), says("sorry")} },
+			want:  Result{runevent.TypeRunFinished, "Completed"},
+			events: []string{
+				"run.started", "message.user", "context.captured", "model.completed", "tool.call", "tool.result", "state.committed",
+				"context.captured", "body", "model.completed", "state.committed", "run.finished",
+			},
+			history: []string{"user", "assistant:toolUse", "toolResult:error", "assistant:stop"},
+		},
+		"tool servers that are away fail the run, the prompt is kept": {
+			setup: func(w *world, _ *Run) {
+				w.tools.connectErr = &Failure{Reason: ReasonToolServer, Message: "tool server docs is not reachable"}
+			},
+			want:    Result{runevent.TypeRunFailed, ReasonToolServer},
+			events:  []string{"run.started", "message.user", "state.committed", "run.failed"},
+			history: []string{"user"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			run := w.run("u1", "hi")
+			tc.setup(w, &run)
+			got, err := w.execute(context.Background(), run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("result (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.events, w.events()); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			_, history := w.state()
+			if diff := cmp.Diff(tc.history, roles(history)); diff != "" {
+				t.Errorf("history (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSecondRunContinues shows that a run gets everything that earlier ones left, and that a run is never run twice.
+func TestSecondRunContinues(t *testing.T) {
+	w := newWorld(t)
+	w.model.replies = []reply{says("one"), says("two")}
+	ctx := context.Background()
+	for i, uid := range []string{"u1", "u2"} {
+		if got, err := w.execute(ctx, w.run(uid, "prompt "+uid)); err != nil || got.Event != runevent.TypeRunFinished {
+			t.Fatalf("run %d: %v, %v", i, got, err)
+		}
+	}
+	before := len(w.events())
+	if got, err := w.execute(ctx, w.run("u1", "prompt u1")); err != nil || got.Event != runevent.TypeRunFinished {
+		t.Fatalf("run 1 again: %v, %v", got, err)
+	}
+	if after := len(w.events()); after != before {
+		t.Errorf("a run that had ended wrote %d more entries", after-before)
+	}
+	if got := len(w.model.requests[1].Messages); got != 4 {
+		t.Errorf("second request has %d messages, want 4: context snapshot, prompt, answer, prompt", got)
+	}
+	state, history := w.state()
+	if diff := cmp.Diff([]string{"user", "assistant:stop", "user", "assistant:stop"}, roles(history)); diff != "" {
+		t.Error(diff)
+	}
+	if state.Usage.Input != 20 || state.Usage.Requests != 2 || state.Run.Usage.Input != 10 {
+		t.Errorf("usage: session %+v, run %+v", state.Usage, state.Run.Usage)
+	}
+}
+
+// TestCancel ends a run before, during and after a dispatch; what was there stays.
+func TestCancel(t *testing.T) {
+	cases := map[string]struct {
+		setup   func(w *world, cancel context.CancelCauseFunc)
+		history []string
+		sent    int
+	}{
+		"before dispatch": {
+			setup: func(w *world, cancel context.CancelCauseFunc) {
+				w.chaos = func(point string) {
+					if point == "prompt.accepted" {
+						cancel(ErrCancelled)
+					}
+				}
+			},
+			history: []string{"user"},
+		},
+		"after the input was captured": {
+			setup: func(w *world, cancel context.CancelCauseFunc) {
+				w.chaos = func(point string) {
+					if point == "context.captured" {
+						cancel(ErrCancelled)
+					}
+				}
+			},
+			history: []string{"user", "assistant:aborted"},
+		},
+		"during the model call": {
+			setup: func(w *world, cancel context.CancelCauseFunc) {
+				w.model.replies = []reply{func(ctx context.Context, _ provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
+					onDelta(provider.Delta{Kind: provider.DeltaText, Text: "par", At: time.Now()})
+					cancel(ErrCancelled)
+					half := message.Message{Content: message.Blocks(message.Block{Type: message.BlockText, Text: "par"})}
+					return provider.Response{}, &provider.Error{Class: provider.ClassCancelled, Partial: &half, Err: ctx.Err()}
+				}}
+			},
+			history: []string{"user", "assistant:aborted"}, sent: 1,
+		},
+		"during a tool call": {
+			setup: func(w *world, cancel context.CancelCauseFunc) {
+				w.tools.definitions = []tool.Definition{defined("add")}
+				w.model.replies = []reply{calls("add", "add")}
+				w.tools.call = func(ctx context.Context, _ tool.Call) (tool.Result, error) {
+					cancel(ErrCancelled)
+					return tool.Result{}, ctx.Err()
+				}
+			},
+			history: []string{"user", "assistant:toolUse", "toolResult:error", "toolResult:error"}, sent: 1,
+		},
+		"after the answer": {
+			setup: func(w *world, cancel context.CancelCauseFunc) {
+				w.tools.definitions = []tool.Definition{defined("add")}
+				w.model.replies = []reply{calls("add")}
+				w.chaos = func(point string) {
+					if point == "state.committed" {
+						cancel(ErrCancelled)
+					}
+				}
+			},
+			history: []string{"user", "assistant:toolUse", "toolResult"}, sent: 1,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			ctx, cancel := context.WithCancelCause(context.Background())
+			defer cancel(nil)
+			tc.setup(w, cancel)
+			got, err := w.execute(ctx, w.run("u1", "hi"))
+			if err != nil || got != (Result{runevent.TypeRunCancelled, ReasonCancelled}) {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			if len(w.model.requests) != tc.sent {
+				t.Errorf("%d requests left, want %d", len(w.model.requests), tc.sent)
+			}
+			_, history := w.state()
+			if diff := cmp.Diff(tc.history, roles(history)); diff != "" {
+				t.Error(diff)
+			}
+			w.chaos = nil
+			w.tools.call = nil
+			w.model.replies = []reply{says("back")}
+			if got, err := w.execute(context.Background(), w.run("u2", "again")); err != nil || got.Event != runevent.TypeRunFinished {
+				t.Fatalf("the session is not usable afterwards: %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// killed is how a test stops the loop at a point: as a killed process would, without any clean-up by the loop.
+type killed struct{ point string }
+
+func (w *world) runUntil(run Run, point string, n int) (result Result, died bool) {
+	w.t.Helper()
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(killed); !ok {
+				panic(r)
+			}
+			died = true
+		}
+	}()
+	w.chaos = func(p string) {
+		if p == point {
+			if n--; n == 0 {
+				panic(killed{p})
+			}
+		}
+	}
+	result, err := w.execute(context.Background(), run)
+	if err != nil {
+		w.t.Fatalf("run: %v", err)
+	}
+	return result, false
+}
+
+// TestTakeover kills the worker at every point that a run with two tool turns reaches and lets another one finish it.
+func TestTakeover(t *testing.T) {
+	script := func(w *world) {
+		w.tools.definitions = []tool.Definition{defined("read", repeatable), defined("write")}
+		answer := func(ctx context.Context, req provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
+			results := 0
+			for _, m := range req.Messages {
+				if m.Role == message.RoleToolResult {
+					results++
+				}
+			}
+			return []reply{calls("read"), calls("write"), says("done")}[results](ctx, req, onDelta)
+		}
+		for range 20 {
+			w.model.replies = append(w.model.replies, answer)
+		}
+	}
+	probe := newWorld(t)
+	script(probe)
+	reached := map[string]int{}
+	probe.chaos = func(p string) { reached[p]++ }
+	if _, err := probe.execute(context.Background(), probe.run("u1", "hi")); err != nil {
+		t.Fatal(err)
+	}
+	if len(reached) < 15 {
+		t.Fatalf("only %d points were reached: %v", len(reached), reached)
+	}
+	for point, times := range reached {
+		for n := 1; n <= times; n++ {
+			t.Run(point, func(t *testing.T) {
+				w := newWorld(t)
+				script(w)
+				if _, died := w.runUntil(w.run("u1", "hi"), point, n); !died {
+					t.Fatalf("point %s was not reached %d times", point, n)
+				}
+				w.chaos = nil
+				got, err := w.execute(context.Background(), w.run("u1", "hi"))
+				if err != nil || got != (Result{runevent.TypeRunFinished, "Completed"}) {
+					t.Fatalf("takeover: %+v, %v", got, err)
+				}
+				w.checkInvariants(t)
+			})
+		}
+	}
+}
+
+// checkInvariants looks at a finished run with one read and one write call: nothing lost, nothing doubled.
+func (w *world) checkInvariants(t *testing.T) {
+	t.Helper()
+	state, history := w.state()
+	if diff := cmp.Diff([]string{"user", "assistant:toolUse", "toolResult", "assistant:toolUse", "toolResult", "assistant:stop"},
+		roles(history), cmp.Transformer("noError", func(s string) string { return strings.TrimSuffix(s, ":error") })); diff != "" {
+		t.Errorf("history (-want +got):\n%s", diff)
+	}
+	writes := 0
+	for _, id := range w.tools.calls {
+		if id == "write-0" {
+			writes++
+		}
+	}
+	if writes > 1 {
+		t.Errorf("the tool that is not repeatable ran %d times", writes)
+	}
+	seen := map[string]int{}
+	for _, e := range w.entries() {
+		switch e.Event.Type {
+		case runevent.TypeMessageUser, runevent.TypeRunFinished:
+			seen[string(e.Event.Type)]++
+		case runevent.TypeToolResult:
+			seen["result "+e.Event.CallID]++
+		}
+	}
+	for what, n := range seen {
+		if n != 1 {
+			t.Errorf("%s stands %d times in the log", what, n)
+		}
+	}
+	if state.Run.Terminal == nil || state.Run.Terminal.Turns != 3 {
+		t.Errorf("terminal event: %+v", state.Run.Terminal)
+	}
+	if want := int64(3); state.Usage.Requests-state.Usage.RequestsWithoutUsage != want {
+		t.Errorf("usage counts %d answered requests, want %d: %+v", state.Usage.Requests-state.Usage.RequestsWithoutUsage, want, state.Usage)
+	}
+}
+
+// TestBudgetIsPublished shows the live budget of dispatched and rejected requests.
+func TestBudgetIsPublished(t *testing.T) {
+	w := newWorld(t)
+	w.model.replies = []reply{says("hello")}
+	if _, err := w.execute(context.Background(), w.run("u1", "hi")); err != nil {
+		t.Fatal(err)
+	}
+	run := w.run("u2", strings.Repeat("x", 120000))
+	if _, err := w.execute(context.Background(), run); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.live) != 2 || !w.live[0].Dispatched || w.live[1].Dispatched {
+		t.Fatalf("live: %+v", w.live)
+	}
+	if limit := w.live[0].Budget.RequestOutputTokenLimit; limit == nil || *limit != 4096 {
+		t.Errorf("request output limit of the dispatched one: %v", limit)
+	}
+	if w.live[1].Budget.Fits || w.live[1].Budget.InputLimit != 26304 {
+		t.Errorf("budget of the rejected one: %+v", w.live[1].Budget)
+	}
+}
+
+// TestFencedOut shows that a worker that lost its run writes nothing more.
+func TestFencedOut(t *testing.T) {
+	w := newWorld(t)
+	w.model.replies = []reply{says("late")}
+	w.chaos = func(point string) {
+		if point != "context.captured" {
+			return
+		}
+		w.chaos = nil
+		other := newWorld(t)
+		other.log, other.store = w.log, w.store
+		other.model.replies = []reply{says("taken over")}
+		if got, err := other.execute(context.Background(), other.run("u1", "hi")); err != nil || got.Event != runevent.TypeRunFinished {
+			t.Errorf("takeover: %+v, %v", got, err)
+		}
+	}
+	deps := w.deps()
+	deps.Chaos = func(p string) {
+		if w.chaos != nil {
+			w.chaos(p)
+		}
+	}
+	if _, err := Execute(context.Background(), deps, w.run("u1", "hi")); !errors.Is(err, ErrLost) {
+		t.Fatalf("got %v, want ErrLost", err)
+	}
+	if _, history := w.state(); history[1].PlainText() != "taken over" {
+		t.Errorf("the late answer was committed: %q", history[1].PlainText())
+	}
+}
+
+var _ error = (*budget.ExceededError)(nil)

@@ -1,0 +1,243 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/cas/memstore"
+	"github.com/agentloop/agentloop/pkg/message"
+	"github.com/agentloop/agentloop/pkg/projection"
+	"github.com/agentloop/agentloop/pkg/provider"
+	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/runevent/memlog"
+	"github.com/agentloop/agentloop/pkg/session"
+	"github.com/agentloop/agentloop/pkg/tool"
+)
+
+// world is one session on in-memory twins with a scripted model and scripted tools.
+type world struct {
+	t     *testing.T
+	log   runevent.Log
+	store cas.Store
+	model *scriptedModel
+	tools *scriptedTools
+	clock *fakeClock
+	live  []Live
+	ids   int
+	// chaos, when set, is called at every point of the loop.
+	chaos func(string)
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return &world{
+		t: t, log: memlog.New(), store: memstore.New(), model: &scriptedModel{}, tools: &scriptedTools{},
+		clock: &fakeClock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+	}
+}
+
+type fakeClock struct {
+	mu     sync.Mutex
+	now    time.Time
+	slept  []time.Duration
+	onWait func(time.Duration)
+}
+
+func (c *fakeClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(time.Millisecond)
+	return c.now
+}
+
+func (c *fakeClock) Sleep(ctx context.Context, d time.Duration) error {
+	c.mu.Lock()
+	c.slept = append(c.slept, d)
+	c.now = c.now.Add(d)
+	wait := c.onWait
+	c.mu.Unlock()
+	if wait != nil {
+		wait(d)
+	}
+	return ctx.Err()
+}
+
+// reply is one scripted answer: a message, an error, or a function that decides.
+type reply func(ctx context.Context, req provider.Request, onDelta func(provider.Delta)) (provider.Response, error)
+
+// scriptedModel answers each request with the next reply, after the guard has seen a body.
+type scriptedModel struct {
+	replies  []reply
+	requests []provider.Request
+	body     func(provider.Request) []byte
+}
+
+func (m *scriptedModel) Stream(ctx context.Context, req provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
+	body := fmt.Appendf(nil, `{"max_tokens":%d}`, req.MaxTokens)
+	if m.body != nil {
+		body = m.body(req)
+	}
+	if err := req.Guard(body); err != nil {
+		return provider.Response{}, &provider.Error{Class: provider.ClassRejected, Err: err}
+	}
+	m.requests = append(m.requests, req)
+	if len(m.replies) == 0 {
+		return provider.Response{}, &provider.Error{Class: provider.ClassInvalidRequest, Err: errors.New("script exhausted")}
+	}
+	next := m.replies[0]
+	m.replies = m.replies[1:]
+	return next(ctx, req, onDelta)
+}
+
+func count(n int64) *int64 { return &n }
+
+func says(text string) reply {
+	return func(_ context.Context, _ provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
+		onDelta(provider.Delta{Kind: provider.DeltaText, Text: text, At: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC), ResponseID: "r"})
+		return provider.Response{ResponseID: "r", HTTPStatus: 200, Message: message.Message{
+			Role: message.RoleAssistant, StopReason: message.StopStop, Usage: &message.Usage{Input: count(10), Output: count(5)},
+			Content: message.Blocks(message.Block{Type: message.BlockText, Text: text}),
+		}}, nil
+	}
+}
+
+func calls(names ...string) reply {
+	return func(context.Context, provider.Request, func(provider.Delta)) (provider.Response, error) {
+		var blocks []message.Block
+		for i, name := range names {
+			blocks = append(blocks, message.Block{Type: message.BlockToolCall, ID: fmt.Sprintf("%s-%d", name, i), Name: name, Arguments: []byte(`{"n":1}`)})
+		}
+		return provider.Response{ResponseID: "r", HTTPStatus: 200, Message: message.Message{
+			Role: message.RoleAssistant, StopReason: message.StopToolUse, Usage: &message.Usage{Input: count(10), Output: count(5)},
+			Content: message.Blocks(blocks...),
+		}}, nil
+	}
+}
+
+func fails(class provider.Class) reply {
+	return func(context.Context, provider.Request, func(provider.Delta)) (provider.Response, error) {
+		return provider.Response{}, &provider.Error{Class: class, HTTPStatus: 500, Detail: []byte("body of the error"), Err: errors.New("failed")}
+	}
+}
+
+// scriptedTools is both the Tools port and the set it connects to.
+type scriptedTools struct {
+	definitions []tool.Definition
+	call        func(ctx context.Context, call tool.Call) (tool.Result, error)
+	connectErr  error
+	mu          sync.Mutex
+	calls       []string
+}
+
+func (s *scriptedTools) Connect(context.Context, *session.ToolSet) (tool.Set, error) {
+	if s.connectErr != nil {
+		return nil, s.connectErr
+	}
+	return s, nil
+}
+
+func (s *scriptedTools) Definitions() []tool.Definition { return s.definitions }
+func (s *scriptedTools) Close() error                   { return nil }
+
+func (s *scriptedTools) Call(ctx context.Context, call tool.Call, _ func(string)) (tool.Result, error) {
+	s.mu.Lock()
+	s.calls = append(s.calls, call.ID)
+	s.mu.Unlock()
+	if s.call != nil {
+		return s.call(ctx, call)
+	}
+	return tool.Result{Content: message.Text("result of " + call.ID), Audit: tool.Audit{Server: "srv", Outcome: "ok"}}, nil
+}
+
+func defined(name string, change ...func(*tool.Definition)) tool.Definition {
+	d := tool.Definition{Tool: message.Tool{Name: name, Description: name, Parameters: []byte(`{"type":"object"}`)}, Server: "srv"}
+	for _, c := range change {
+		c(&d)
+	}
+	return d
+}
+
+func repeatable(d *tool.Definition) { d.ReadOnly, d.RetrySafe = true, true }
+
+func testModel() provider.Model {
+	return provider.Model{Provider: "p", API: provider.APIAnthropicMessages, ID: "m", ContextWindow: 32000, MaxTokens: 4096, Thinking: provider.ThinkingNone}
+}
+
+func (w *world) run(uid, prompt string) Run {
+	return Run{
+		Namespace: "ns", Name: "run-" + uid, UID: uid, SessionUID: "sess", AgentKey: runevent.MainAgent, Operation: "Prompt", Worker: "w1",
+		Prompt: message.Message{Role: message.RoleUser, Content: message.Text(prompt)},
+		Config: session.RunConfig{
+			V: session.ObjectVersion, Operation: "Prompt", Agent: runevent.MainAgent, Model: testModel(),
+			Sections: []projection.Section{{Name: "project", Text: "Be brief."}}, Context: "cluster: test",
+			Limits: session.Limits{MaxTurns: 10, MaxAttempts: 3, RetryMaxAttempts: 3, RetryMaxDelaySeconds: 60},
+		},
+	}
+}
+
+func (w *world) deps() Deps {
+	return Deps{
+		Log: w.log, Store: w.store, Model: w.model, Tools: w.tools, Now: w.clock.Now, Sleep: w.clock.Sleep,
+		NewID: func() string { w.ids++; return fmt.Sprintf("exec-%d", w.ids) },
+		Live:  func(l Live) { w.live = append(w.live, l) }, Logger: slog.New(slog.DiscardHandler), Chaos: w.chaos,
+	}
+}
+
+func (w *world) execute(ctx context.Context, run Run) (Result, error) {
+	w.t.Helper()
+	return Execute(ctx, w.deps(), run)
+}
+
+// events are the stream's entries in short: type or kind.
+func (w *world) events() []string {
+	w.t.Helper()
+	var out []string
+	for _, e := range w.entries() {
+		name := string(e.Event.Type)
+		if e.Event.Kind != "" {
+			name = string(e.Event.Kind)
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+func (w *world) entries() []runevent.Entry {
+	w.t.Helper()
+	var out []runevent.Entry
+	prev := runevent.Head{}
+	err := w.log.Read(context.Background(), w.run("x", "").Stream(), 0, func(r runevent.Record) error {
+		if err := runevent.Verify(prev, r); err != nil {
+			return err
+		}
+		prev = r.Head
+		e, err := runevent.Decode(r.Raw)
+		out = append(out, e)
+		return err
+	})
+	if err != nil {
+		w.t.Fatalf("read the log: %v", err)
+	}
+	return out
+}
+
+// state opens the session anew, as the next worker would.
+func (w *world) state() (session.State, []message.Message) {
+	w.t.Helper()
+	ctx := context.Background()
+	state, err := LoadState(ctx, w.log, w.store, w.run("x", "").Stream())
+	if err != nil {
+		w.t.Fatalf("load the state: %v", err)
+	}
+	l := &loop{deps: w.deps(), run: w.run("x", ""), state: state}
+	if err := l.load(ctx); err != nil {
+		w.t.Fatalf("load the history: %v", err)
+	}
+	return state, l.history
+}
