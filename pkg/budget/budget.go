@@ -1,0 +1,175 @@
+package budget
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/bits"
+
+	"github.com/agentloop/agentloop/pkg/message"
+	"github.com/agentloop/agentloop/pkg/provider"
+)
+
+// maxSafety is the largest safety margin in tokens; below it the margin is a twentieth of the window.
+const maxSafety = 4096
+
+// ContextBudget is the measure of one request against one model. All counts are tokens.
+type ContextBudget struct {
+	// Provider and Model (the model's id) say for which model the estimate was made.
+	Provider string `json:"provider"`
+	Model    string `json:"model"`
+	// ContextWindow is the model's configured window.
+	ContextWindow int64 `json:"contextWindow"`
+	// SystemTokens, MessageTokens and ToolTokens are the estimates of the three parts of the input, and
+	// EstimatedInputTokens is their sum.
+	SystemTokens         int64 `json:"systemTokens"`
+	MessageTokens        int64 `json:"messageTokens"`
+	ToolTokens           int64 `json:"toolTokens"`
+	EstimatedInputTokens int64 `json:"estimatedInputTokens"`
+	// ReservedOutputTokens is what the response may take (Policy.Reserve).
+	ReservedOutputTokens int64 `json:"reservedOutputTokens"`
+	// RequestOutputTokenLimit is the cap that the serialized request was seen to declare; nil before the request was
+	// inspected and when it declares none.
+	RequestOutputTokenLimit *int64 `json:"requestOutputTokenLimit,omitempty"`
+	// SafetyTokens is kept free for what the estimate cannot see.
+	SafetyTokens int64 `json:"safetyTokens"`
+	// InputLimit is the window without reserve and safety, never below zero.
+	InputLimit int64 `json:"inputLimit"`
+	// RemainingInputTokens is the window without reserve, safety and estimate; negative by how much the input is over.
+	RemainingInputTokens int64 `json:"remainingInputTokens"`
+	// Fits says that RemainingInputTokens is zero or more: the request may be sent.
+	Fits bool `json:"fits"`
+}
+
+// Clone returns a copy that shares no memory with b.
+func (b ContextBudget) Clone() ContextBudget { return b.WithRequestLimit(b.RequestOutputTokenLimit) }
+
+// WithRequestLimit returns a copy of b that records the cap which GuardPayload saw; nil records that there was none.
+// Reserve and input limit stay what they were.
+func (b ContextBudget) WithRequestLimit(limit *int64) ContextBudget {
+	b.RequestOutputTokenLimit = nil
+	if limit != nil {
+		seen := *limit
+		b.RequestOutputTokenLimit = &seen
+	}
+	return b
+}
+
+// Pressed says that the estimate has reached nine tenths of the input limit, from where the conversation is compacted
+// before the request is sent.
+func (b ContextBudget) Pressed() bool {
+	estimateHigh, estimateLow := bits.Mul64(uint64(max(b.EstimatedInputTokens, 0)), 10)
+	limitHigh, limitLow := bits.Mul64(uint64(max(b.InputLimit, 0)), 9)
+	return estimateHigh > limitHigh || estimateHigh == limitHigh && estimateLow >= limitLow
+}
+
+// Err returns nil when the request fits and an *ExceededError with a copy of b when it does not.
+func (b ContextBudget) Err() error {
+	if b.Fits {
+		return nil
+	}
+	return &ExceededError{Budget: b.Clone()}
+}
+
+// Request is the input that is measured: all of what the provider will be sent, after projection.
+type Request struct {
+	System   string
+	Messages []message.Message
+	Tools    []message.Tool
+}
+
+// Options are the model and the settings that a request is measured under.
+type Options struct {
+	Model provider.Model
+	// MaxTokens is the caller's output cap in tokens; 0 when none was given.
+	MaxTokens int64
+	// Reasoning is the effort asked for; empty or "off" for none.
+	Reasoning provider.Level
+	// RequestSampling is the request's own sampling object, merged over Model.Sampling; empty for none.
+	RequestSampling json.RawMessage
+	// Estimator is the estimate to use; nil for the Heuristic.
+	Estimator Estimator
+}
+
+func (o Options) estimator() Estimator {
+	if o.Estimator == nil {
+		return Heuristic
+	}
+	return o.Estimator
+}
+
+// Counts are the estimates of the three parts of a request, in tokens.
+type Counts struct {
+	System, Messages, Tools int64
+}
+
+// Measure estimates req and returns its budget under opt. cache may be nil; a Cache that is used for one conversation
+// after the other call makes each further call cost only what was added. A request that does not fit is no error here:
+// see ContextBudget.Err. An ErrInvalid says that opt or the estimator is wrong.
+func Measure(req Request, opt Options, cache *Cache) (ContextBudget, error) {
+	policy, err := ReserveFor(opt)
+	if err != nil {
+		return ContextBudget{}, err
+	}
+	estimator := opt.estimator()
+	return Assess(opt.Model, policy.Reserve, Counts{
+		System:   SystemTokensWith(estimator, req.System),
+		Messages: cache.messageTokens(estimator, req.Messages),
+		Tools:    ToolTokensWith(estimator, req.Tools),
+	})
+}
+
+// Assess returns the budget of an input whose parts were counted before. reserve is Policy.Reserve.
+func Assess(model provider.Model, reserve int64, counts Counts) (ContextBudget, error) {
+	if err := checkModel(model); err != nil {
+		return ContextBudget{}, err
+	}
+	if err := checkReserve(reserve, model.MaxTokens); err != nil {
+		return ContextBudget{}, err
+	}
+	// Safe integers have 53 bits: no sum of three, and no difference of four, leaves int64.
+	for _, n := range []int64{counts.System, counts.Messages, counts.Tools} {
+		if n < 0 || n > MaxTokenCount {
+			return ContextBudget{}, fmt.Errorf("%w: an estimate of %d tokens is not a safe integer", ErrInvalid, n)
+		}
+	}
+	estimate := counts.System + counts.Messages + counts.Tools
+	if estimate > MaxTokenCount {
+		return ContextBudget{}, fmt.Errorf("%w: an estimate of %d tokens is not a safe integer", ErrInvalid, estimate)
+	}
+	safety := safetyTokens(model.ContextWindow)
+	remaining := model.ContextWindow - reserve - safety - estimate
+	return ContextBudget{
+		Provider:             model.Provider,
+		Model:                model.ID,
+		ContextWindow:        model.ContextWindow,
+		SystemTokens:         counts.System,
+		MessageTokens:        counts.Messages,
+		ToolTokens:           counts.Tools,
+		EstimatedInputTokens: estimate,
+		ReservedOutputTokens: reserve,
+		SafetyTokens:         safety,
+		InputLimit:           max(0, model.ContextWindow-reserve-safety),
+		RemainingInputTokens: remaining,
+		Fits:                 remaining >= 0,
+	}, nil
+}
+
+// safetyTokens is five percent of a positive window, rounded up, at most maxSafety.
+func safetyTokens(window int64) int64 { return min(maxSafety, (window-1)/20+1) }
+
+func checkModel(model provider.Model) error {
+	if err := checkCount("the context window", model.ContextWindow); err != nil {
+		return err
+	}
+	return checkCount("the model's output ceiling", model.MaxTokens)
+}
+
+func checkReserve(reserve, ceiling int64) error {
+	if err := checkCount("the output reserve", reserve); err != nil {
+		return err
+	}
+	if reserve > ceiling {
+		return fmt.Errorf("%w: the output reserve of %d tokens exceeds the model's ceiling of %d", ErrInvalid, reserve, ceiling)
+	}
+	return nil
+}
