@@ -5,131 +5,147 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+
+	"github.com/agentloop/agentloop/pkg/internal/jsonwalk"
 )
 
 // ErrInvalid is returned when bytes are not a message in the form of docs/format/message.md.
 var ErrInvalid = errors.New("invalid message")
 
-// wireMessage has every key that a stored message may have; unknown keys are refused.
-type wireMessage struct {
-	Role         Role            `json:"role"`
-	ToolCallID   *string         `json:"toolCallId"`
-	ToolName     *string         `json:"toolName"`
-	Content      *Content        `json:"content"`
-	Provider     string          `json:"provider"`
-	API          string          `json:"api"`
-	Model        string          `json:"model"`
-	StopReason   StopReason      `json:"stopReason"`
-	Usage        *Usage          `json:"usage"`
-	ErrorMessage string          `json:"errorMessage"`
-	Prefix       string          `json:"prefix"`
-	IsError      bool            `json:"isError"`
-	Details      json.RawMessage `json:"details"`
-}
-
-type wireBlock struct {
-	Type              BlockType       `json:"type"`
-	Text              string          `json:"text"`
-	TextSignature     string          `json:"textSignature"`
-	Thinking          string          `json:"thinking"`
-	ThinkingSignature string          `json:"thinkingSignature"`
-	Redacted          bool            `json:"redacted"`
-	MediaType         string          `json:"mediaType"`
-	Data              string          `json:"data"`
-	Ref               *BlobRef        `json:"ref"`
-	ID                string          `json:"id"`
-	Name              string          `json:"name"`
-	Arguments         json.RawMessage `json:"arguments"`
-	ThoughtSignature  string          `json:"thoughtSignature"`
-}
-
-// Decode parses one message. Unknown keys, unknown roles or block types and trailing bytes are ErrInvalid.
+// Decode parses one message strictly, so that nothing that was stored is lost unseen: text that is not JSON, an unknown
+// role or block type, and a key that is unknown, spelled in another case, given twice or foreign to its role or type are
+// ErrInvalid. null stands for an absent optional key.
 func Decode(raw []byte) (Message, error) {
 	var m Message
-	if err := strict(raw, &m); err != nil {
-		return Message{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	if err := m.UnmarshalJSON(raw); err != nil {
+		return Message{}, err
 	}
 	return m, nil
 }
 
-func strict(raw []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("bytes after the value")
-	}
-	return nil
-}
-
-// UnmarshalJSON implements json.Unmarshaler strictly, as Decode does.
+// UnmarshalJSON implements json.Unmarshaler as Decode does.
 func (m *Message) UnmarshalJSON(raw []byte) error {
-	var w wireMessage
-	if err := strict(raw, &w); err != nil {
+	var decoded Message
+	if err := decode(raw, func() error { return decodeMessage(raw, &decoded) }); err != nil {
 		return err
 	}
-	if w.Content == nil {
-		return errors.New("content is missing")
-	}
-	*m = Message{Role: w.Role, Content: *w.Content}
-	switch w.Role {
-	case RoleUser:
-		return nil
-	case RoleAssistant:
-		if w.Content.IsText {
-			return errors.New("assistant content must be a list of blocks")
-		}
-		m.Provider, m.API, m.Model, m.StopReason = w.Provider, w.API, w.Model, w.StopReason
-		m.Usage, m.ErrorMessage, m.Prefix = w.Usage, w.ErrorMessage, w.Prefix
-		return nil
-	case RoleToolResult:
-		if w.ToolCallID == nil || w.ToolName == nil {
-			return errors.New("a tool result needs toolCallId and toolName")
-		}
-		m.ToolCallID, m.ToolName, m.IsError = *w.ToolCallID, *w.ToolName, w.IsError
-		if len(w.Details) > 0 && !bytes.Equal(w.Details, []byte("null")) {
-			m.Details = AppendRaw(nil, w.Details)
-		}
-		return nil
-	}
-	return fmt.Errorf("unknown role %q", w.Role)
+	*m = decoded
+	return nil
 }
 
 // UnmarshalJSON implements json.Unmarshaler: a JSON string or an array of blocks.
 func (c *Content) UnmarshalJSON(raw []byte) error {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) > 0 && raw[0] == '"' {
-		c.IsText, c.Blocks = true, nil
-		return json.Unmarshal(raw, &c.Text)
-	}
-	*c = Content{}
-	return strict(raw, &c.Blocks)
-}
-
-// UnmarshalJSON implements json.Unmarshaler strictly.
-func (b *Block) UnmarshalJSON(raw []byte) error {
-	var w wireBlock
-	if err := strict(raw, &w); err != nil {
+	var decoded Content
+	if err := decode(raw, func() error { return decodeContent(raw, &decoded) }); err != nil {
 		return err
 	}
-	*b = Block(w)
-	switch w.Type {
-	case BlockText, BlockThinking, BlockImage:
-		b.Arguments = nil
-		return nil
-	case BlockToolCall:
-		args := bytes.TrimSpace(w.Arguments)
-		if len(args) == 0 {
-			args = []byte("{}")
+	*c = decoded
+	return nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler as strictly as Decode.
+func (b *Block) UnmarshalJSON(raw []byte) error {
+	var decoded Block
+	if err := decode(raw, func() error { return decodeBlock(raw, &decoded) }); err != nil {
+		return err
+	}
+	*b = decoded
+	return nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler as strictly as Decode. A missing description is empty and missing parameters
+// are an empty object.
+func (t *Tool) UnmarshalJSON(raw []byte) error {
+	var decoded Tool
+	if err := decode(raw, func() error { return decodeTool(raw, &decoded) }); err != nil {
+		return err
+	}
+	*t = decoded
+	return nil
+}
+
+// decode checks that raw is JSON, which the decoders below rely on, and marks their errors.
+func decode(raw []byte, parse func() error) error {
+	if !json.Valid(raw) {
+		return fmt.Errorf("%w: not valid JSON", ErrInvalid)
+	}
+	if err := parse(); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+func decodeMessage(raw []byte, m *Message) error {
+	seen, err := decodeObject(raw, messageKeys, m)
+	if err != nil {
+		return err
+	}
+	var own kinds
+	switch m.Role {
+	case RoleUser:
+		own = ofUser
+	case RoleAssistant:
+		own = ofAssistant
+		if m.Content.IsText {
+			return errors.New("assistant content must be a list of blocks")
 		}
-		if args[0] != '{' {
-			return errors.New("tool call arguments must be a JSON object")
-		}
-		b.Arguments = AppendRaw(nil, args)
+	case RoleToolResult:
+		own = ofToolResult
+	default:
+		return fmt.Errorf("unknown role %.32q", m.Role)
+	}
+	return checkSeen(messageKeys, seen, own)
+}
+
+func decodeContent(raw []byte, c *Content) error {
+	if jsonwalk.First(raw) == '"' {
+		c.IsText, c.Text = true, jsonwalk.String(bytes.TrimSpace(raw))
 		return nil
 	}
-	return fmt.Errorf("unknown block type %q", w.Type)
+	ok, err := jsonwalk.Array(raw, func(value []byte) error {
+		c.Blocks = append(c.Blocks, Block{})
+		return decodeBlock(value, &c.Blocks[len(c.Blocks)-1])
+	})
+	if err == nil && !ok {
+		err = errors.New("content must be a string or a list of blocks")
+	}
+	return err
+}
+
+func decodeBlock(raw []byte, b *Block) error {
+	seen, err := decodeObject(raw, blockKeys, b)
+	if err != nil {
+		return err
+	}
+	var own kinds
+	switch b.Type {
+	case BlockText:
+		own = ofText
+	case BlockThinking:
+		own = ofThinking
+	case BlockImage:
+		own = ofImage
+		if b.Ref != nil && b.Data != "" {
+			return errors.New("an image has either data or ref")
+		}
+	case BlockToolCall:
+		own = ofToolCall
+		if b.Arguments == nil {
+			b.Arguments = json.RawMessage("{}")
+		}
+	default:
+		return fmt.Errorf("unknown block type %.32q", b.Type)
+	}
+	return checkSeen(blockKeys, seen, own)
+}
+
+func decodeTool(raw []byte, t *Tool) error {
+	seen, err := decodeObject(raw, toolKeys, t)
+	if err != nil {
+		return err
+	}
+	if t.Parameters == nil {
+		t.Parameters = json.RawMessage("{}")
+	}
+	return checkSeen(toolKeys, seen, ofTool)
 }

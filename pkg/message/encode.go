@@ -3,7 +3,10 @@ package message
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"unicode/utf8"
+
+	"github.com/agentloop/agentloop/pkg/internal/jsonwalk"
 )
 
 // AppendJSON appends the canonical JSON of m to dst. Keys stand in the order that docs/format/message.md gives.
@@ -22,7 +25,7 @@ func (m Message) AppendJSON(dst []byte) []byte {
 	case RoleToolResult:
 		dst = append(dst, `,"isError":`...)
 		dst = appendBool(dst, m.IsError)
-		if len(m.Details) > 0 {
+		if details := bytes.TrimSpace(m.Details); len(details) > 0 && string(details) != "null" {
 			dst = append(dst, `,"details":`...)
 			dst = AppendRaw(dst, m.Details)
 		}
@@ -37,8 +40,7 @@ func (m Message) appendAssistant(dst []byte) []byte {
 	dst = appendField(dst, "stopReason", string(m.StopReason))
 	if m.Usage != nil {
 		dst = append(dst, `,"usage":`...)
-		raw, _ := json.Marshal(m.Usage) // holds integers and one decimal string: cannot fail
-		dst = append(dst, raw...)
+		dst = m.Usage.appendJSON(dst)
 	}
 	dst = appendOptional(dst, "errorMessage", m.ErrorMessage)
 	return appendOptional(dst, "prefix", m.Prefix)
@@ -77,8 +79,7 @@ func (b Block) AppendJSON(dst []byte) []byte {
 		dst = appendField(dst, "mediaType", b.MediaType)
 		if b.Ref != nil {
 			dst = append(dst, `,"ref":`...)
-			raw, _ := json.Marshal(b.Ref) // a string and an integer: cannot fail
-			dst = append(dst, raw...)
+			dst = b.Ref.appendJSON(dst)
 		} else {
 			dst = appendField(dst, "data", b.Data)
 		}
@@ -86,7 +87,7 @@ func (b Block) AppendJSON(dst []byte) []byte {
 		dst = appendField(dst, "id", b.ID)
 		dst = appendField(dst, "name", b.Name)
 		dst = append(dst, `,"arguments":`...)
-		dst = AppendRaw(dst, b.Arguments)
+		dst = appendArguments(dst, b.Arguments)
 		dst = appendOptional(dst, "thoughtSignature", b.ThoughtSignature)
 	}
 	return append(dst, '}')
@@ -101,28 +102,78 @@ func (t Tool) AppendJSON(dst []byte) []byte {
 	return append(AppendRaw(dst, t.Parameters), '}')
 }
 
+func (u *Usage) appendJSON(dst []byte) []byte {
+	dst = append(dst, '{')
+	empty := len(dst)
+	for _, count := range []struct {
+		key string
+		n   *int64
+	}{{"input", u.Input}, {"output", u.Output}, {"cacheRead", u.CacheRead}, {"cacheWrite", u.CacheWrite},
+		{"reasoning", u.Reasoning}} {
+		if count.n == nil {
+			continue
+		}
+		if len(dst) > empty {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(dst, '"'), count.key...), '"', ':')
+		dst = strconv.AppendInt(dst, *count.n, 10)
+	}
+	if u.Cost != "" {
+		if len(dst) > empty {
+			dst = append(dst, ',')
+		}
+		dst = AppendString(append(dst, `"cost":`...), u.Cost)
+	}
+	return append(dst, '}')
+}
+
+func (r *BlobRef) appendJSON(dst []byte) []byte {
+	dst = AppendString(append(dst, `{"digest":`...), r.Digest)
+	dst = append(dst, `,"size":`...)
+	return append(strconv.AppendInt(dst, r.Size, 10), '}')
+}
+
 // Encode returns the canonical JSON of m: the bytes that are stored and hashed.
 func Encode(m Message) []byte { return m.AppendJSON(nil) }
 
-// MarshalJSON implements json.Marshaler with the canonical form.
+// MarshalJSON implements json.Marshaler. json.Marshal itself then escapes <, > and & in the result: for the canonical
+// bytes use Encode or AppendJSON.
 func (m Message) MarshalJSON() ([]byte, error) { return m.AppendJSON(nil), nil }
 
-// MarshalJSON implements json.Marshaler with the canonical form.
+// MarshalJSON implements json.Marshaler; see Message.MarshalJSON.
 func (b Block) MarshalJSON() ([]byte, error) { return b.AppendJSON(nil), nil }
 
-// MarshalJSON implements json.Marshaler with the canonical form.
+// MarshalJSON implements json.Marshaler; see Message.MarshalJSON.
 func (c Content) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil), nil }
 
-// AppendRaw appends raw compacted, key order and numbers untouched; empty raw is written as an empty object.
+// MarshalJSON implements json.Marshaler; see Message.MarshalJSON.
+func (t Tool) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil), nil }
+
+// AppendRaw appends raw compacted: key order, numbers and escapes as they are, invalid UTF-8 as U+FFFD. Empty raw is
+// written as an empty object, and what is not JSON as a string of its text.
 func AppendRaw(dst []byte, raw json.RawMessage) []byte {
-	if len(raw) == 0 {
+	switch {
+	case len(raw) == 0:
 		return append(dst, '{', '}')
-	}
-	buf := bytes.NewBuffer(dst)
-	if err := json.Compact(buf, raw); err != nil {
+	case !json.Valid(raw):
 		return AppendString(dst, string(raw))
 	}
-	return buf.Bytes()
+	return jsonwalk.AppendCompact(dst, raw)
+}
+
+// InvalidArgumentsKey is the only key of the object that is written for tool arguments which are not a JSON object: its
+// value is their text. Models do produce such arguments, above all when their output was cut, and a message that was
+// stored must be readable again.
+const InvalidArgumentsKey = "invalidArguments"
+
+// appendArguments appends the arguments of a tool call, always a JSON object.
+func appendArguments(dst []byte, raw json.RawMessage) []byte {
+	if len(raw) == 0 || json.Valid(raw) && jsonwalk.First(raw) == '{' {
+		return AppendRaw(dst, raw)
+	}
+	dst = append(append(append(dst, '{', '"'), InvalidArgumentsKey...), '"', ':')
+	return append(AppendString(dst, string(raw)), '}')
 }
 
 func appendField(dst []byte, key, value string) []byte {
