@@ -45,6 +45,14 @@ func (d Digest) String() string {
 	return digestPrefix + d.hex
 }
 
+// append adds the written form to b.
+func (d Digest) append(b []byte) []byte {
+	if d.hex == "" {
+		return b
+	}
+	return append(append(b, digestPrefix...), d.hex...)
+}
+
 // Hex returns the 64 hex digits.
 func (d Digest) Hex() string { return d.hex }
 

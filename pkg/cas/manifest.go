@@ -64,7 +64,7 @@ func (m MessageRef) MarshalJSON() ([]byte, error) {
 
 func (m MessageRef) appendJSON(b []byte) []byte {
 	b = append(b, `{"d":"`...)
-	b = append(b, m.Digest.String()...)
+	b = m.Digest.append(b)
 	b = append(b, '"')
 	if m.Index != nil {
 		b = append(b, `,"i":`...)
@@ -118,7 +118,7 @@ func (l MessageList) MarshalJSON() ([]byte, error) {
 
 func appendRef(b []byte, ref Ref) ([]byte, error) {
 	b = append(b, `{"digest":"`...)
-	b = append(b, ref.Digest.String()...)
+	b = ref.Digest.append(b)
 	b = append(b, `","size":`...)
 	b = strconv.AppendInt(b, ref.Size, 10)
 	if ref.MediaType != "" {
