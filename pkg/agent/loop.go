@@ -41,8 +41,6 @@ type loop struct {
 	tools      tool.Set
 	byName     map[string]tool.Definition
 	assembler  assembler
-	// base is the session's usage before this run.
-	base session.Totals
 	// ending is why the run ends when it is not its context that says so.
 	ending error
 }
@@ -150,20 +148,7 @@ func (l *loop) open(ctx context.Context) error {
 	l.journal = runevent.NewWriter(l.deps.Log, runevent.WriterConfig{
 		Stream: l.run.Stream(), Head: l.state.Head, StateRef: l.state.StateRef, Put: l.put, Now: l.deps.Now,
 	})
-	l.base = l.state.Usage
-	if l.state.Run != nil && l.state.Run.UID == l.run.UID {
-		l.base = subtract(l.state.Usage, l.state.Run.Usage)
-	}
 	return nil
-}
-
-// subtract takes a run's committed part off the session's totals.
-func subtract(a, b session.Totals) session.Totals {
-	return session.Totals{
-		Requests: max(0, a.Requests-b.Requests), RequestsWithoutUsage: max(0, a.RequestsWithoutUsage-b.RequestsWithoutUsage),
-		Input: max(0, a.Input-b.Input), Output: max(0, a.Output-b.Output), CacheRead: max(0, a.CacheRead-b.CacheRead),
-		CacheWrite: max(0, a.CacheWrite-b.CacheWrite), Reasoning: max(0, a.Reasoning-b.Reasoning),
-	}
 }
 
 // ended reports a run that had ended before this call.
@@ -353,7 +338,11 @@ func (l *loop) finished() (bool, error) {
 		return false, &Failure{Reason: ReasonMaxTurns, Message: fmt.Sprintf("the run made %d turns, limits.maxTurns is %d", run.Committed, limit)}
 	}
 	if limit := l.cfg.Limits.MaxTotalTokens; limit > 0 && run.Usage.Total() >= limit {
-		return false, &Failure{Reason: ReasonTokenLimit, Message: fmt.Sprintf("the run used %d tokens, the limit is %d", run.Usage.Total(), limit)}
+		return false, &Failure{Reason: ReasonTokenLimit, Message: fmt.Sprintf("the run used %d tokens, limits.maxTotalTokens is %d", run.Usage.Total(), limit)}
+	}
+	usage := l.state.Usage()
+	if limit := l.cfg.Limits.SessionMaxTotalTokens; limit > 0 && usage.Total() >= limit {
+		return false, &Failure{Reason: ReasonTokenLimit, Message: fmt.Sprintf("the session used %d tokens, its maxTotalTokens is %d", usage.Total(), limit)}
 	}
 	return false, nil
 }

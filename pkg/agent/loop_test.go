@@ -207,8 +207,8 @@ func TestSecondRunContinues(t *testing.T) {
 	if diff := cmp.Diff([]string{"user", "assistant:stop", "user", "assistant:stop"}, roles(history)); diff != "" {
 		t.Error(diff)
 	}
-	if state.Usage.Input != 20 || state.Usage.Requests != 2 || state.Run.Usage.Input != 10 {
-		t.Errorf("usage: session %+v, run %+v", state.Usage, state.Run.Usage)
+	if usage := state.Usage(); *usage.Input != 20 || usage.Requests != 2 || *state.Run.Usage.Input != 10 || usage.CacheRead != nil {
+		t.Errorf("usage: session %+v, run %+v", usage, state.Run.Usage)
 	}
 }
 
@@ -408,8 +408,8 @@ func (w *world) checkInvariants(t *testing.T) {
 	if state.Run.Terminal == nil || state.Run.Terminal.Turns != 3 {
 		t.Errorf("terminal event: %+v", state.Run.Terminal)
 	}
-	if want := int64(3); state.Usage.Requests-state.Usage.RequestsWithoutUsage != want {
-		t.Errorf("usage counts %d answered requests, want %d: %+v", state.Usage.Requests-state.Usage.RequestsWithoutUsage, want, state.Usage)
+	if usage := state.Usage(); usage.Requests-usage.RequestsWithoutUsage != 3 {
+		t.Errorf("usage counts %d answered requests, want 3: %+v", usage.Requests-usage.RequestsWithoutUsage, usage)
 	}
 }
 

@@ -21,6 +21,7 @@ const maxConcurrentTools = 8
 const (
 	textInterrupted = "The tool call was interrupted and its effect is unknown. Check before you repeat it."
 	textNotRun      = "The tool call was not run: the response was cut off at its output limit. Send the call again, shorter."
+	textDenied      = "The tool call was denied: it needs a person's approval, and nobody can be asked."
 	textStopped     = "The tool call was not run: the run ended first."
 )
 
@@ -173,6 +174,10 @@ func (l *loop) known(ctx context.Context, answer answered, call message.Block) (
 	definition, declared := l.byName[call.Name]
 	if !declared {
 		result, err := l.settled(ctx, answer, call, fmt.Sprintf("There is no tool named %q. Use one of the declared tools.", call.Name))
+		return true, result, err
+	}
+	if definition.RequiresApproval {
+		result, err := l.settled(ctx, answer, call, textDenied)
 		return true, result, err
 	}
 	if progress != nil && progress.Attempts > 0 && (progress.Unknown || !definition.Repeatable()) {

@@ -24,7 +24,8 @@ type State struct {
 	Sections   *cas.Ref
 	Checkpoint *cas.Ref
 	Model      ModelIdentity
-	Usage      Totals
+	// Earlier is the usage of the runs before the latest one.
+	Earlier Totals
 	// Run is the latest run of the stream, live or ended; nil before the first.
 	Run *RunProgress
 	// Recent names the last ended runs, newest last.
@@ -88,6 +89,14 @@ const (
 // Live says whether a run has started and not ended.
 func (s *State) Live() bool { return s.Run != nil && s.Run.Terminal == nil }
 
+// Usage is the session's usage so far.
+func (s *State) Usage() Totals {
+	if s.Run == nil {
+		return s.Earlier
+	}
+	return s.Earlier.Plus(s.Run.Usage)
+}
+
 // Ended says whether the run is known to have ended.
 func (s *State) Ended(uid string) bool {
 	if s.Run != nil && s.Run.UID == uid {
@@ -121,7 +130,7 @@ func (s *State) Commit(committed AgentState, ref cas.Ref) {
 	s.StateRef = &ref
 	s.History = append(s.History, committed.Step.StepRefs(ref.Digest)...)
 	s.Snapshots, s.Sections, s.Checkpoint = committed.Snapshots, committed.Sections, committed.Checkpoint
-	s.Model, s.Usage, s.Recent = committed.Model, committed.Usage, committed.Recent
+	s.Model, s.Earlier, s.Recent = committed.Model, committed.Earlier, committed.Recent
 	s.Run.Committed, s.Run.Ending = committed.Step.Turn, committed.Step.Terminal
 	s.Run.RunCounters = committed.Run
 	s.Run.Phase = PhaseAssembling
@@ -168,6 +177,7 @@ func (s *State) Apply(entry runevent.Entry, head runevent.Head) error {
 
 func (s *State) runStarted(event runevent.Event) {
 	if s.Run == nil || s.Run.UID != event.Evidence.AgentRunID {
+		s.Earlier = s.Usage()
 		s.Run = &RunProgress{UID: event.Evidence.AgentRunID, Name: event.RunName}
 		s.Run.StartedAt = event.Evidence.RecordedAt
 	}

@@ -46,6 +46,8 @@ type Limits struct {
 	MaxTurns       int   `json:"maxTurns,omitempty"`
 	MaxTotalTokens int64 `json:"maxTotalTokens,omitempty"`
 	MaxAttempts    int   `json:"maxAttempts,omitempty"`
+	// SessionMaxTotalTokens bounds all runs of the session together.
+	SessionMaxTotalTokens int64 `json:"sessionMaxTotalTokens,omitempty"`
 	// ActiveDeadlineSeconds is counted from the run's first start.
 	ActiveDeadlineSeconds int64 `json:"activeDeadlineSeconds,omitempty"`
 	// RetryMaxAttempts and RetryMaxDelaySeconds bound the retries of one model request.
@@ -182,7 +184,8 @@ type AgentState struct {
 	Checkpoint *cas.Ref  `json:"checkpoint,omitempty"`
 	// Model is the model of the latest main request; another one in the next run is a model switch.
 	Model ModelIdentity `json:"model"`
-	Usage Totals        `json:"usage"`
+	// Earlier is the usage of the session's earlier runs; with the run's own it is the session's.
+	Earlier Totals `json:"earlier"`
 }
 
 // RunCounters is what a later reader needs to go on with a run without reading its earlier entries.
@@ -199,38 +202,61 @@ type RunCounters struct {
 	LastContext *cas.Ref `json:"lastContext,omitempty"`
 }
 
-// Totals are sums over a run or a session. Requests counts completed main requests; RequestsWithoutUsage those whose
-// provider reported no usage, and those whose response never arrived.
+// Totals are sums over a run or a session. Requests counts captured main requests that came to an end;
+// RequestsWithoutUsage those of them whose provider reported nothing, and those whose response never arrived. A count
+// that no response carried is nil, never zero.
 type Totals struct {
-	Requests             int64 `json:"requests"`
-	RequestsWithoutUsage int64 `json:"requestsWithoutUsage"`
-	Input                int64 `json:"input"`
-	Output               int64 `json:"output"`
-	CacheRead            int64 `json:"cacheRead"`
-	CacheWrite           int64 `json:"cacheWrite"`
-	Reasoning            int64 `json:"reasoning"`
+	Requests             int64  `json:"requests"`
+	RequestsWithoutUsage int64  `json:"requestsWithoutUsage"`
+	Input                *int64 `json:"input,omitempty"`
+	Output               *int64 `json:"output,omitempty"`
+	CacheRead            *int64 `json:"cacheRead,omitempty"`
+	CacheWrite           *int64 `json:"cacheWrite,omitempty"`
+	Reasoning            *int64 `json:"reasoning,omitempty"`
 }
 
 // Total is every counted token: input, output and cached ones.
-func (t Totals) Total() int64 { return t.Input + t.Output + t.CacheRead + t.CacheWrite }
-
-// Add counts one response. A nil usage counts as a request without usage.
-func (t *Totals) Add(u *message.Usage) {
-	t.Requests++
-	if u == nil || (u.Input == nil && u.Output == nil) {
-		t.RequestsWithoutUsage++
-	}
-	if u == nil {
-		return
-	}
-	for _, p := range []struct {
-		sum  *int64
-		part *int64
-	}{{&t.Input, u.Input}, {&t.Output, u.Output}, {&t.CacheRead, u.CacheRead}, {&t.CacheWrite, u.CacheWrite}, {&t.Reasoning, u.Reasoning}} {
-		if p.part != nil {
-			*p.sum += *p.part
+func (t Totals) Total() int64 {
+	var total int64
+	for _, n := range []*int64{t.Input, t.Output, t.CacheRead, t.CacheWrite} {
+		if n != nil {
+			total += *n
 		}
 	}
+	return total
+}
+
+// Add counts one response. A nil usage, or one without input and output, counts as a request without usage.
+func (t *Totals) Add(u *message.Usage) {
+	one := Totals{Requests: 1}
+	if u != nil {
+		one.Input, one.Output, one.CacheRead, one.CacheWrite, one.Reasoning = u.Input, u.Output, u.CacheRead, u.CacheWrite, u.Reasoning
+	}
+	if one.Input == nil && one.Output == nil {
+		one.RequestsWithoutUsage = 1
+	}
+	*t = t.Plus(one)
+}
+
+// Plus returns the sum of both.
+func (t Totals) Plus(o Totals) Totals {
+	return Totals{
+		Requests: t.Requests + o.Requests, RequestsWithoutUsage: t.RequestsWithoutUsage + o.RequestsWithoutUsage,
+		Input: sum(t.Input, o.Input), Output: sum(t.Output, o.Output), CacheRead: sum(t.CacheRead, o.CacheRead),
+		CacheWrite: sum(t.CacheWrite, o.CacheWrite), Reasoning: sum(t.Reasoning, o.Reasoning),
+	}
+}
+
+// sum adds counts of which either may be missing.
+func sum(a, b *int64) *int64 {
+	if a == nil {
+		return b
+	}
+	if b == nil {
+		return a
+	}
+	total := *a + *b
+	return &total
 }
 
 // Snapshot is a stored runtime-context snapshot.
@@ -272,13 +298,4 @@ func DecodeObject[T any](raw []byte) (T, error) {
 		return object, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	return object, nil
-}
-
-// Plus returns the sum of both.
-func (t Totals) Plus(o Totals) Totals {
-	return Totals{
-		Requests: t.Requests + o.Requests, RequestsWithoutUsage: t.RequestsWithoutUsage + o.RequestsWithoutUsage,
-		Input: t.Input + o.Input, Output: t.Output + o.Output, CacheRead: t.CacheRead + o.CacheRead,
-		CacheWrite: t.CacheWrite + o.CacheWrite, Reasoning: t.Reasoning + o.Reasoning,
-	}
 }
