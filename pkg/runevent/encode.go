@@ -9,8 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// MaxEntry is the largest encoded entry in bytes; a log refuses longer messages.
-const MaxEntry = 256 << 10
+// MaxMessage is the largest message of a log in bytes: an entry with the headers that the log puts beside it.
+const MaxMessage = 256 << 10
+
+// MaxEntry is the largest encoded entry in bytes. It leaves 4 KiB of MaxMessage to the headers.
+const MaxEntry = MaxMessage - 4<<10
 
 // ErrTooLarge is returned when an encoded entry would be longer than MaxEntry. Its long fields belong into objects.
 var ErrTooLarge = errors.New("run event too large")

@@ -63,8 +63,13 @@ type Record struct {
 // transport failures that way until ctx ends and then returns ErrUnavailable. One append per stream is in flight.
 //
 // Read calls fn with every record whose sequence is above after, in order, up to the end seen at the call; fn's error
-// ends it. Last returns the stream's last record, or a zero Record when it is empty. Streams lists the streams of a
-// session with their heads. Purge removes every stream of a session and may be repeated.
+// ends it and is returned as it is. A stream that ends before after gives ErrTruncated. Last returns the stream's last
+// record, or a zero Record when it is empty. Streams lists the last record of each stream of a session, sorted by the
+// streams' names. Purge removes every stream of a session and may be repeated.
+//
+// Nothing keeps raw or the bytes of a delivered Record: both belong to the caller. Calls other than Append are tried
+// again in the same way until ctx ends, so give them a deadline. Bad names and entries are refused with ErrInvalid,
+// ErrDamaged, ErrTooLarge, ErrGap or ErrLink before anything is sent.
 type Log interface {
 	Append(ctx context.Context, stream Stream, expect Head, raw []byte) (Head, error)
 	Read(ctx context.Context, stream Stream, after int64, fn func(Record) error) error

@@ -64,9 +64,15 @@ func (l *Log) Read(ctx context.Context, stream runevent.Stream, after int64, fn 
 	if err := stream.Validate(); err != nil {
 		return err
 	}
+	if err := available(ctx); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	records := l.streams[stream] // only ever appended to: the slice seen now does not change
 	l.mu.Unlock()
+	if end := int64(len(records)); end < after {
+		return fmt.Errorf("read %s: %w: it ends with entry %d, not %d", stream, runevent.ErrTruncated, end, after)
+	}
 	for _, rec := range records {
 		if err := available(ctx); err != nil {
 			return err

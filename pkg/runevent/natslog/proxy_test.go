@@ -1,0 +1,109 @@
+package natslog_test
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// lossy is a TCP proxy that, when told to, drops the next piece of data with a marker in it and breaks the connection.
+type lossy struct {
+	url    string
+	target string
+
+	mu     sync.Mutex
+	marker []byte
+	drops  int
+	conns  []net.Conn
+	wg     sync.WaitGroup
+}
+
+func newLossy(t *testing.T, url string) *lossy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &lossy{url: "nats://" + listener.Addr().String(), target: strings.TrimPrefix(url, "nats://")}
+	p.wg.Go(func() { p.accept(listener) })
+	t.Cleanup(func() {
+		_ = listener.Close()
+		p.mu.Lock()
+		for _, c := range p.conns {
+			_ = c.Close()
+		}
+		p.mu.Unlock()
+		p.wg.Wait()
+	})
+	return p
+}
+
+// loseNext arms the proxy for one piece of data.
+func (p *lossy) loseNext(marker string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.marker = []byte(marker)
+}
+
+func (p *lossy) lost() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.drops
+}
+
+func (p *lossy) accept(listener net.Listener) {
+	for {
+		client, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.target)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.conns = append(p.conns, client, server)
+		p.mu.Unlock()
+		p.wg.Go(func() { p.pipe(server, client) })
+		p.wg.Go(func() { p.pipe(client, server) })
+	}
+}
+
+// pipe copies from src to dst until either ends or the marker comes by. A marker that is cut in two by the network is
+// found too: the end of the last piece is looked at again with the next.
+func (p *lossy) pipe(dst, src net.Conn) {
+	defer dst.Close()
+	defer src.Close()
+	buf := make([]byte, 64<<10)
+	var tail []byte
+	for {
+		n, err := src.Read(buf)
+		if n > 0 {
+			if p.take(append(tail, buf[:n]...)) {
+				return
+			}
+			tail = bytes.Clone(buf[max(0, n-32):n])
+			if _, err := dst.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err == io.EOF || err != nil {
+			return
+		}
+	}
+}
+
+func (p *lossy) take(data []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.marker == nil || !bytes.Contains(data, p.marker) {
+		return false
+	}
+	p.marker = nil
+	p.drops++
+	return true
+}
