@@ -3,8 +3,11 @@ package budget
 import (
 	"encoding/json"
 	"math/bits"
+	"strings"
 	"unicode/utf8"
 	"unsafe"
+
+	"github.com/agentloop/agentloop/pkg/internal/jsonwalk"
 )
 
 // Words of eight equal bytes. ones*c repeats the byte c.
@@ -93,15 +96,19 @@ func rawQuarters(raw json.RawMessage) int64 {
 // compactQuarters is the cost of valid JSON without the spaces between its tokens.
 func compactQuarters(s string) int64 {
 	total := quarters(s)
-	inString := false
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '"':
-			inString = !inString
-		case c == '\\':
-			i++ // only strings hold backslashes: the next character cannot end the string
-		case c <= ' ' && !inString:
-			total--
+	for len(s) > 0 {
+		outside := strings.IndexByte(s, '"')
+		if outside < 0 {
+			outside = len(s)
+		}
+		for i := range outside {
+			if s[i] <= ' ' {
+				total--
+			}
+		}
+		s = s[outside:]
+		if s != "" {
+			s = s[jsonwalk.StringEnd(s):]
 		}
 	}
 	return total

@@ -8,6 +8,7 @@ package jsonwalk
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -98,7 +99,7 @@ func AppendCompact(dst, raw []byte) []byte {
 }
 
 func appendValidUTF8(dst, raw []byte) []byte {
-	for _, r := range unsafe.String(unsafe.SliceData(raw), len(raw)) { // ranging yields U+FFFD for each invalid byte
+	for _, r := range textOf(raw) { // ranging yields U+FFFD for each invalid byte
 		dst = utf8.AppendRune(dst, r)
 	}
 	return dst
@@ -111,13 +112,13 @@ func skipSpace(raw []byte, i int) int {
 	return i
 }
 
-// skipString returns the index after the string that starts at i. A quote ends it unless an odd number of backslashes
-// stands before the quote.
-func skipString(raw []byte, i int) int {
-	for i++; ; i++ {
-		i += bytes.IndexByte(raw[i:], '"')
+// StringEnd returns the length of the JSON string that s begins with, quotes included. A quote ends it unless an odd
+// number of backslashes stands before the quote.
+func StringEnd(s string) int {
+	for i := 1; ; i++ {
+		i += strings.IndexByte(s[i:], '"')
 		slashes := 0
-		for raw[i-1-slashes] == '\\' {
+		for s[i-1-slashes] == '\\' {
 			slashes++
 		}
 		if slashes%2 == 0 {
@@ -125,6 +126,11 @@ func skipString(raw []byte, i int) int {
 		}
 	}
 }
+
+func skipString(raw []byte, i int) int { return i + StringEnd(textOf(raw[i:])) }
+
+// textOf views raw as a string without copying it. The view is only read and does not outlive the call it is made for.
+func textOf(raw []byte) string { return unsafe.String(unsafe.SliceData(raw), len(raw)) }
 
 func skipValue(raw []byte, i int) int {
 	for depth := 0; ; {
