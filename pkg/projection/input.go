@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/provider"
@@ -72,7 +73,8 @@ type Checkpoint struct {
 	Summary             string `json:"summary"`
 }
 
-func blank(s string) bool { return strings.TrimSpace(s) == "" }
+// blank looks at no more of s than its leading white space.
+func blank(s string) bool { return strings.TrimLeftFunc(s, unicode.IsSpace) == "" }
 
 // check refuses what can be judged without walking history. That the last snapshot has an anchor is judged afterwards.
 func (in *Input) check() error {

@@ -67,7 +67,7 @@ func cloneMessage(m message.Message) message.Message {
 
 // Project returns the request that in gives. Errors wrap ErrInvalidProjection.
 func Project(in Input) (Result, error) {
-	var p Projector
+	p := Projector{once: true}
 	return p.Project(in)
 }
 
@@ -75,6 +75,8 @@ func Project(in Input) (Result, error) {
 // has done when history and snapshots grew and nothing else changed. The zero value is ready. It keeps copies of the
 // message values it has seen, which share their text and blocks with history. It is not safe for concurrent use.
 type Projector struct {
+	// once says that there will be no second call: history need not be kept apart from the caller's list.
+	once     bool
 	history  []message.Message
 	digests  []Digest
 	digested []bool
@@ -118,6 +120,10 @@ func (p *Projector) Project(in Input) (Result, error) {
 
 // observe takes over history and says whether it only grew. Digests of messages that stayed are kept.
 func (p *Projector) observe(history []message.Message) bool {
+	if p.once {
+		p.history, p.digests, p.digested = history, make([]Digest, len(history)), make([]bool, len(history))
+		return false
+	}
 	same := 0
 	for same < len(p.history) && same < len(history) && equalMessage(&p.history[same], &history[same]) {
 		same++
