@@ -49,6 +49,9 @@ func (r *chatReader) readOptions() *apiError {
 	} else if len(unknown) > 1 {
 		return invalid("Unrecognized request arguments supplied: %s", strings.Join(unknown, ", "))
 	}
+	if present(r.body, "reasoning_effort") && r.call.model.script.Thinking == ThinkingNone {
+		return invalid("Unrecognized request argument supplied: reasoning_effort")
+	}
 	if present(r.body, "stream_options") && !r.call.stream {
 		return invalid("The 'stream_options' parameter is only allowed when 'stream' is enabled.").at("stream_options")
 	}

@@ -40,7 +40,7 @@ type responsesReader struct {
 	// open are the function calls that have no output yet, in order; reasoning are the reasoning items seen.
 	open      []string
 	reasoning map[string]bool
-	// afterCalls says that the newest item belongs to an assistant turn that has been counted.
+	// inAssistant says that the newest item belongs to an assistant turn that has been counted.
 	inAssistant bool
 }
 
@@ -69,10 +69,7 @@ func (r *responsesReader) readOptions() *apiError {
 	if e := checkOutputCap(r.call, r.body, "max_output_tokens", 16); e != nil {
 		return e
 	}
-	if unknown := unknownKeys(obj(r.body, "reasoning"), []string{"effort", "summary", "generate_summary", "mode", "context"}); len(unknown) > 0 {
-		return unknownParameter("reasoning." + unknown[0])
-	}
-	if e := checkEffort("reasoning.effort", str(obj(r.body, "reasoning"), "effort")); e != nil {
+	if e := r.readReasoning(); e != nil {
 		return e
 	}
 	if present(r.body, "instructions") {
@@ -83,6 +80,25 @@ func (r *responsesReader) readOptions() *apiError {
 		r.sawSystem(text)
 	}
 	return checkTemperature(r.body)
+}
+
+func (r *responsesReader) readReasoning() *apiError {
+	reasoning := obj(r.body, "reasoning")
+	known := []string{"effort", "summary", "generate_summary", "mode", "context"}
+	if unknown := unknownKeys(reasoning, known); len(unknown) > 0 {
+		return unknownParameter("reasoning." + unknown[0])
+	}
+	if r.call.model.script.Thinking != ThinkingNone {
+		return checkEffort("reasoning.effort", str(reasoning, "effort"))
+	}
+	if present(reasoning, "effort") {
+		return invalid("Unsupported parameter: 'reasoning.effort' is not supported with this model.").
+			at("reasoning.effort").coded("unsupported_parameter")
+	}
+	if r.call.wantEncrypted {
+		return invalid("Encrypted content is not supported with this model.").at("include")
+	}
+	return nil
 }
 
 func (r *responsesReader) sawSystem(text string) {

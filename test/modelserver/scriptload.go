@@ -78,6 +78,9 @@ func parseDocument(doc []byte) ([]Script, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkCase(raw); err != nil {
+		return nil, err
+	}
 	raw = bytes.TrimSpace(raw)
 	switch {
 	case bytes.Equal(raw, []byte("null")):
@@ -102,6 +105,59 @@ func parseDocument(doc []byte) ([]Script, error) {
 		return nil, err
 	}
 	return []Script{s}, nil
+}
+
+// scriptKeys are all keys of scripts. The JSON decoder would take them in any case.
+var scriptKeys = []string{
+	"model", "window", "windowIncludesOutput", "maxTokens", "auth", "apiKey", "thinking", "images", "chatReasoning",
+	"allowFields", "record", "replies",
+	"match", "repeat", "content", "echo", "stopReason", "usage", "chunks", "delay", "latency", "headers", "error", "drop",
+	"truncate", "hang", "raw",
+	"lastUser", "hasToolResult", "system", "turn", "step",
+	"redacted", "text", "toolCall", "refusal", "id", "name", "arguments", "rawArguments", "times",
+	"input", "output", "cacheRead", "cacheWrite", "reasoning", "first", "perChunk",
+	"status", "type", "code", "message", "retryAfter", "afterChunks", "contentType", "body",
+}
+
+// checkCase refuses keys that differ from a known one only in their case, except where keys are the author's own.
+func checkCase(raw []byte) error {
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return err
+	}
+	var walk func(v any) error
+	walk = func(v any) error {
+		switch v := v.(type) {
+		case []any:
+			for _, item := range v {
+				if err := walk(item); err != nil {
+					return err
+				}
+			}
+		case object:
+			for key, value := range v {
+				if err := keyCase(key); err != nil {
+					return err
+				}
+				if key == "arguments" || key == "headers" {
+					continue
+				}
+				if err := walk(value); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	return walk(v)
+}
+
+func keyCase(key string) error {
+	at := slices.IndexFunc(scriptKeys, func(k string) bool { return strings.EqualFold(k, key) })
+	if at < 0 || scriptKeys[at] == key {
+		return nil
+	}
+	return fmt.Errorf("unknown field %q; is it %q?", key, scriptKeys[at])
 }
 
 // parseScript decodes reply by reply, so that an error names the reply it is in.

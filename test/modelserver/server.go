@@ -1,7 +1,7 @@
 package modelserver
 
 import (
-	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -92,7 +92,7 @@ func (s *Server) Close() { s.closeOnce.Do(func() { close(s.closed) }) }
 func (s *Server) Load(scripts ...Script) error {
 	for i := range scripts {
 		if err := scripts[i].validate(); err != nil {
-			return errors.Join(ErrScript, err)
+			return fmt.Errorf("%w: model %q: %w", ErrScript, scripts[i].Model, err)
 		}
 	}
 	s.mu.Lock()

@@ -20,7 +20,7 @@ func parseObject(raw []byte) (object, error) {
 		return nil, err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("bytes after the value")
+		return nil, errors.New("there is more after the object")
 	}
 	o, ok := v.(object)
 	if !ok {
