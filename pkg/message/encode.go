@@ -3,6 +3,7 @@ package message
 import (
 	"bytes"
 	"encoding/json"
+	"math/bits"
 	"strconv"
 	"unicode/utf8"
 
@@ -169,8 +170,11 @@ const InvalidArgumentsKey = "invalidArguments"
 
 // appendArguments appends the arguments of a tool call, always a JSON object.
 func appendArguments(dst []byte, raw json.RawMessage) []byte {
-	if len(raw) == 0 || json.Valid(raw) && jsonwalk.First(raw) == '{' {
-		return AppendRaw(dst, raw)
+	if len(raw) == 0 {
+		return append(dst, '{', '}')
+	}
+	if json.Valid(raw) && jsonwalk.First(raw) == '{' { // not by AppendRaw: it would validate once more
+		return jsonwalk.AppendCompact(dst, raw)
 	}
 	dst = append(append(append(dst, '{', '"'), InvalidArgumentsKey...), '"', ':')
 	return append(AppendString(dst, string(raw)), '}')
@@ -216,7 +220,7 @@ func AppendString(dst []byte, s string) []byte {
 			continue
 		}
 		if c >= 0x20 && c != '"' && c != '\\' {
-			i++
+			i += plainPrefix(s[i:])
 			continue
 		}
 		dst = append(dst, s[start:i]...)
@@ -226,6 +230,21 @@ func AppendString(dst []byte, s string) []byte {
 	}
 	dst = append(dst, s[start:]...)
 	return append(dst, '"')
+}
+
+// plainPrefix returns how many bytes of s, up to eight, are written as they are; the first one is. It looks at them as one
+// word, for most of what is encoded is long plain text.
+func plainPrefix(s string) int {
+	if len(s) < 8 {
+		return 1
+	}
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	// Each difference sets the top bit of the bytes that are below a space, a quote or a backslash; w itself has it where
+	// a byte is not ASCII. Borrows only reach later bytes, so the first mark is right.
+	marks := (w | (w - 0x20*ones) | ((w ^ '"'*ones) - ones) | ((w ^ '\\'*ones) - ones)) & high
+	return bits.TrailingZeros64(marks) / 8 // 8 when there is no mark
 }
 
 func appendEscape(dst []byte, c byte) []byte {
