@@ -54,6 +54,36 @@ func loadCommitted(ctx context.Context, store cas.Store, stream runevent.Stream,
 	return session.FromState(committed, ref, history), nil
 }
 
+// Advance moves a loaded state on to the stream's present end, reading only what was appended since.
+func Advance(ctx context.Context, log runevent.Log, store cas.Store, stream runevent.Stream, state *session.State) error {
+	return log.Read(ctx, stream, state.Head.Sequence, func(record runevent.Record) error {
+		if err := runevent.Verify(state.Head, record); err != nil {
+			return fmt.Errorf("%w: %w", ErrHistoryCorrupt, err)
+		}
+		entry, err := runevent.Decode(record.Raw)
+		if err != nil {
+			return fmt.Errorf("entry #%d: %w", record.Head.Sequence, err)
+		}
+		if entry.Event.Kind == runevent.KindStateCommitted && entry.Event.Evidence.StateRef != nil {
+			ref := *entry.Event.Evidence.StateRef
+			scope := cas.Scope{Namespace: stream.Namespace, Session: stream.Session}
+			raw, err := store.Get(ctx, scope, ref)
+			if err != nil {
+				return fmt.Errorf("read the committed state: %w", err)
+			}
+			committed, err := session.DecodeObject[session.AgentState](raw)
+			if err != nil {
+				return err
+			}
+			state.Commit(committed, ref)
+		}
+		if err := state.Apply(entry, record.Head); err != nil {
+			return fmt.Errorf("%w: %w", ErrHistoryCorrupt, err)
+		}
+		return nil
+	})
+}
+
 // applyTail folds every entry after the state. The first of them need not chain to a loaded one, so the chain is
 // checked from the second on.
 func applyTail(ctx context.Context, log runevent.Log, stream runevent.Stream, state *session.State) error {

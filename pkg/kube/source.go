@@ -110,7 +110,7 @@ func (l *loader) run(item worker.Item) (*api.AgentRun, error) {
 	if err := l.get(item.RunName, run); err != nil {
 		return nil, notFound(err, worker.ErrGone)
 	}
-	if string(run.UID) != item.RunUID {
+	if string(run.UID) != item.RunUID || run.IsFinished() {
 		return nil, worker.ErrGone
 	}
 	return run, nil

@@ -274,3 +274,22 @@ func (s *State) tool(event runevent.Event) {
 		progress.Result = &event
 	}
 }
+
+// Clone returns a copy that can be moved on without changing s.
+func (s *State) Clone() State {
+	out := *s
+	out.History = append([]cas.MessageRef(nil), s.History...)
+	if s.Run == nil {
+		return out
+	}
+	run := *s.Run
+	if s.Run.Tools != nil {
+		run.Tools = make(map[string]*ToolProgress, len(s.Run.Tools))
+		for id, progress := range s.Run.Tools {
+			copied := *progress
+			run.Tools[id] = &copied
+		}
+	}
+	out.Run = &run
+	return out
+}

@@ -1,0 +1,135 @@
+package controllers
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/pkg/kube"
+	"github.com/agentloop/agentloop/pkg/runevent"
+)
+
+func (f runFacts) base() *api.AgentRunStatus {
+	status := f.run.Status.DeepCopy()
+	status.ObservedGeneration = f.run.Generation
+	if f.session != nil {
+		status.Ordinal = f.ordinal()
+	}
+	return status
+}
+
+func (f runFacts) set(status *api.AgentRunStatus, kind string, value metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: kind, Status: value, Reason: reason, Message: message, ObservedGeneration: f.run.Generation,
+		LastTransitionTime: metav1.NewTime(f.now),
+	})
+}
+
+// waitFor reports a run that cannot be accepted yet.
+func (f runFacts) waitFor(reason, message string) runDecision {
+	status := f.base()
+	f.set(status, api.ConditionAccepted, metav1.ConditionUnknown, reason, message)
+	f.set(status, api.ConditionSucceeded, metav1.ConditionUnknown, api.RunReasonQueued, message)
+	f.set(status, api.ConditionFinished, metav1.ConditionFalse, api.RunReasonInProgress, "")
+	return runDecision{status: status, requeue: f.untilDeadline()}
+}
+
+// queued reports a run that waits, and why.
+func (f runFacts) queued(waiting string) *api.AgentRunStatus {
+	status := f.base()
+	if waiting == "" {
+		waiting = "waiting for a worker"
+	}
+	f.set(status, api.ConditionAccepted, metav1.ConditionTrue, api.RunReasonAccepted, "")
+	f.set(status, api.ConditionSucceeded, metav1.ConditionUnknown, api.RunReasonQueued, waiting)
+	f.set(status, api.ConditionFinished, metav1.ConditionFalse, api.RunReasonInProgress, "")
+	return status
+}
+
+// refused reports a run that ended before any worker took it.
+func (f runFacts) refused(v verdict) *api.AgentRunStatus {
+	status := f.base()
+	now := metav1.NewTime(f.now)
+	status.CompletionTime = &now
+	if v.reason == api.RunReasonCancelled || v.reason == api.RunReasonSessionDeleted {
+		if condition(status.Conditions, api.ConditionAccepted) == metav1.ConditionUnknown {
+			f.set(status, api.ConditionAccepted, metav1.ConditionTrue, api.RunReasonAccepted, "")
+		}
+	} else {
+		f.set(status, api.ConditionAccepted, metav1.ConditionFalse, v.reason, v.message)
+	}
+	f.set(status, api.ConditionSucceeded, metav1.ConditionFalse, v.reason, v.message)
+	f.set(status, api.ConditionFinished, metav1.ConditionTrue, v.reason, "")
+	return status
+}
+
+// progressed reports what the log says about the run.
+func (f runFacts) progressed() *api.AgentRunStatus {
+	status, run := f.base(), f.log.State.Run
+	started := metav1.NewTime(run.StartedAt)
+	status.StartTime = &started
+	status.Turn, status.ModelRequests, status.ToolCalls = int32(run.Turn), int32(run.Requests), int32(run.ToolCalls) //nolint:gosec // bounded by limits.maxTurns
+	status.RequestsWithoutUsage = int32(run.Usage.RequestsWithoutUsage)                                              //nolint:gosec // bounded by Requests
+	status.Usage = kube.UsageOf(run.Usage)
+	status.Worker = &api.RunWorker{Identity: run.Worker, Attempt: int32(run.Attempt)} //nolint:gosec // bounded by limits.maxAttempts
+	status.LastSequence = f.log.State.Head.Sequence
+	if ref := f.log.State.StateRef; ref != nil {
+		status.Head = ref.Digest.String()
+	}
+	if ref := run.LastContext; ref != nil {
+		status.Context = ref.Digest.String()
+	}
+	f.budget(status)
+	f.set(status, api.ConditionAccepted, metav1.ConditionTrue, api.RunReasonAccepted, "")
+	if run.Terminal != nil {
+		f.ended(status, run.Terminal)
+		return status
+	}
+	reason, message := run.Phase, ""
+	if f.cancelling() {
+		reason, message = api.RunReasonCancelling, "the worker was told to stop"
+	}
+	f.set(status, api.ConditionSucceeded, metav1.ConditionUnknown, reason, message)
+	f.set(status, api.ConditionFinished, metav1.ConditionFalse, api.RunReasonInProgress, "")
+	return status
+}
+
+func (f runFacts) budget(status *api.AgentRunStatus) {
+	dispatched := true
+	if f.log.Record != nil {
+		status.ContextBudget = kube.BudgetOf(f.log.Record.Budget, &dispatched)
+		status.InputSources = kube.SourcesOf(*f.log.Record)
+	}
+	if f.log.Refused != nil {
+		dispatched = false
+		status.ContextBudget = kube.BudgetOf(f.log.Refused.Budget, &dispatched)
+	}
+}
+
+func (f runFacts) ended(status *api.AgentRunStatus, event *runevent.Event) {
+	completed := metav1.NewTime(f.log.State.Run.EndedAt)
+	status.CompletionTime = &completed
+	if event.Type == runevent.TypeRunFinished {
+		status.Result = &api.RunResult{State: status.Head}
+		if event.Result != nil {
+			status.Result.Message = event.Result.Digest.String()
+		}
+		if f.session != nil && f.session.Spec.ResultPreview == api.PreviewOn {
+			status.ResultPreview = f.log.Preview
+		}
+		f.set(status, api.ConditionSucceeded, metav1.ConditionTrue, api.RunReasonCompleted, "")
+		f.set(status, api.ConditionFinished, metav1.ConditionTrue, api.RunReasonCompleted, "")
+		return
+	}
+	if event.Reason == api.RunReasonInvalidInput {
+		f.set(status, api.ConditionAccepted, metav1.ConditionFalse, event.Reason, event.Message)
+	}
+	if event.Class != "" {
+		status.Failure = &api.RunFailure{Class: event.Class, HTTPStatus: int32(event.HTTPStatus), Retryable: event.Retryable} //nolint:gosec // a status code
+		if event.Detail != nil {
+			status.Failure.Detail = event.Detail.Digest.String()
+		}
+	}
+	f.set(status, api.ConditionSucceeded, metav1.ConditionFalse, event.Reason, event.Message)
+	f.set(status, api.ConditionFinished, metav1.ConditionTrue, event.Reason, "")
+}

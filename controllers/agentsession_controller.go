@@ -1,0 +1,210 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	api "github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/pkg/kube"
+)
+
+// referenceInterval is how often a session looks again for Secrets and ConfigMaps that were missing: they are not
+// watched.
+const referenceInterval = 10 * time.Second
+
+// AgentSessionReconciler says whether runs can start, counts, and lets a deleted session go when its history is settled.
+type AgentSessionReconciler struct {
+	client.Client
+	// Direct reads Secrets and ConfigMaps past the cache.
+	Direct client.Reader
+	Heads  *Heads
+	Health *Health
+	Purger *Purger
+	Events events.EventRecorder
+	// ViewerURL is the base of status.trajectoryURL; empty for none.
+	ViewerURL string
+	Now       func() time.Time
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *AgentSessionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	owner := &api.AgentSession{}
+	if err := r.Get(ctx, req.NamespacedName, owner); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	facts, err := r.observe(ctx, owner)
+	if err != nil {
+		return resultOf(err)
+	}
+	decision := decideSession(facts)
+	if err := r.report(ctx, owner, decision); err != nil {
+		return resultOf(err)
+	}
+	if err := r.act(ctx, owner, decision); err != nil {
+		return resultOf(err)
+	}
+	return ctrl.Result{RequeueAfter: decision.requeue}, nil
+}
+
+func (r *AgentSessionReconciler) observe(ctx context.Context, owner *api.AgentSession) (sessionFacts, error) {
+	facts := sessionFacts{session: owner, now: r.Now(), viewerURL: r.ViewerURL}
+	facts.storageDown, facts.streamDown = r.Health.Down()
+	runs := &api.AgentRunList{}
+	if err := r.List(ctx, runs, client.InNamespace(owner.Namespace), client.MatchingFields{indexRunSession: owner.Name}); err != nil {
+		return facts, fmt.Errorf("list runs: %w", err)
+	}
+	facts.runs = runs.Items
+	facts.log = r.Heads.Get(mainStream(owner))
+	if !owner.DeletionTimestamp.IsZero() {
+		facts.purged = r.Purger.Purged(owner.Namespace, owner.HistoryUID())
+		return facts, nil
+	}
+	target := &api.ModelProvider{}
+	switch err := r.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Spec.Model.ProviderRef.Name}, target); {
+	case err == nil:
+		facts.provider = target
+	case !apierrors.IsNotFound(err):
+		return facts, fmt.Errorf("get provider: %w", err)
+	}
+	var err error
+	facts.missing, err = r.missing(ctx, owner)
+	return facts, err
+}
+
+// missing finds the first reference that cannot be used. It reads metadata of the objects that the session names, one
+// by one, and keeps no value.
+func (r *AgentSessionReconciler) missing(ctx context.Context, owner *api.AgentSession) (*verdict, error) {
+	for _, ref := range sessionSecrets(owner) {
+		object := &corev1.Secret{}
+		err := r.Direct.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: ref.Name}, object)
+		if apierrors.IsNotFound(err) {
+			return &verdict{api.SessionReasonSecretNotFound, fmt.Sprintf("Secret %s does not exist: create it", ref.Name)}, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("get Secret %s: %w", ref.Name, err)
+		}
+		if _, err := kube.SecretValue(object, ref.Key); err != nil {
+			return &verdict{api.SessionReasonSecretNotFound, messageOf(err)}, nil
+		}
+	}
+	for _, ref := range sessionConfigMaps(owner) {
+		object := &corev1.ConfigMap{}
+		err := r.Direct.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: ref.Name}, object)
+		if apierrors.IsNotFound(err) {
+			return &verdict{api.SessionReasonConfigMapNotFound, fmt.Sprintf("ConfigMap %s does not exist: create it", ref.Name)}, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("get ConfigMap %s: %w", ref.Name, err)
+		}
+		_, text := object.Data[ref.Key]
+		_, binary := object.BinaryData[ref.Key]
+		if !text && !binary {
+			return &verdict{api.SessionReasonConfigMapNotFound, fmt.Sprintf("ConfigMap %s has no key %s: add it", ref.Name, ref.Key)}, nil
+		}
+	}
+	return nil, nil
+}
+
+func (r *AgentSessionReconciler) report(ctx context.Context, owner *api.AgentSession, d sessionDecision) error {
+	if d.status == nil {
+		return nil
+	}
+	d.status.Bound()
+	if equality.Semantic.DeepEqual(owner.Status, *d.status) {
+		return nil
+	}
+	changed := owner.DeepCopy()
+	changed.Status = *d.status
+	if err := r.Status().Patch(ctx, changed, client.MergeFrom(owner)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	owner.ResourceVersion = changed.ResourceVersion
+	return nil
+}
+
+func (r *AgentSessionReconciler) act(ctx context.Context, owner *api.AgentSession, d sessionDecision) error {
+	for _, run := range d.expired {
+		if err := r.Delete(ctx, run, client.Preconditions{UID: &run.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete an old run: %w", err)
+		}
+	}
+	if d.purge {
+		r.Purger.Want(owner.Namespace, owner.HistoryUID())
+	}
+	if !d.hold && !d.letGo {
+		return nil
+	}
+	changed := owner.DeepCopy()
+	if d.hold {
+		controllerutil.AddFinalizer(changed, api.FinalizerSession)
+	} else {
+		controllerutil.RemoveFinalizer(changed, api.FinalizerSession)
+	}
+	if err := r.Patch(ctx, changed, client.MergeFromWithOptions(owner, client.MergeFromWithOptimisticLock{})); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if d.letGo {
+		r.Heads.Forget(owner.Namespace, owner.HistoryUID())
+		r.Purger.Forget(owner.Namespace, owner.HistoryUID())
+	}
+	return nil
+}
+
+func sessionSecrets(s *api.AgentSession) []api.SecretKeyRef {
+	var refs []api.SecretKeyRef
+	for _, server := range s.Spec.ToolServers {
+		if server.BearerTokenSecretRef != nil {
+			refs = append(refs, *server.BearerTokenSecretRef)
+		}
+		for _, header := range server.Headers {
+			if header.SecretKeyRef != nil {
+				refs = append(refs, *header.SecretKeyRef)
+			}
+		}
+	}
+	return refs
+}
+
+func sessionConfigMaps(s *api.AgentSession) []api.ConfigMapKeyRef {
+	var refs []api.ConfigMapKeyRef
+	for _, section := range append(append([]api.PromptSection(nil), s.Spec.Instructions...), s.Spec.Context...) {
+		if section.ConfigMapKeyRef != nil {
+			refs = append(refs, *section.ConfigMapKeyRef)
+		}
+	}
+	for _, skill := range s.Spec.Skills {
+		if skill.ConfigMapKeyRef != nil {
+			refs = append(refs, *skill.ConfigMapKeyRef)
+		}
+		if skill.ConfigMapRef != nil {
+			refs = append(refs, api.ConfigMapKeyRef{Name: skill.ConfigMapRef.Name, Key: "SKILL.md"})
+		}
+	}
+	for _, server := range s.Spec.ToolServers {
+		if server.CABundle != nil {
+			refs = append(refs, *server.CABundle)
+		}
+	}
+	return refs
+}
+
+// oldest sorts finished runs by their end, oldest first.
+func oldest(runs []*api.AgentRun) {
+	sort.Slice(runs, func(i, j int) bool {
+		a, b := runs[i].Status.CompletionTime, runs[j].Status.CompletionTime
+		if a == nil || b == nil {
+			return a == nil && b != nil
+		}
+		return a.Before(b)
+	})
+}

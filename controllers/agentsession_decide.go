@@ -1,0 +1,241 @@
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/pkg/agent"
+	"github.com/agentloop/agentloop/pkg/kube"
+)
+
+// sessionFacts is all that is known when a decision about a session is made.
+type sessionFacts struct {
+	session *api.AgentSession
+	// provider is nil when it does not exist.
+	provider *api.ModelProvider
+	// missing is the first Secret or ConfigMap that cannot be used; nil when all can.
+	missing *verdict
+	runs    []api.AgentRun
+	log     Facts
+	// storageDown and streamDown say that the object store or the run-event stream does not answer.
+	storageDown, streamDown bool
+	// purged says that the history of a session that is being deleted is gone.
+	purged    bool
+	viewerURL string
+	now       time.Time
+}
+
+// sessionDecision is what is to be done about a session.
+type sessionDecision struct {
+	// hold adds the finalizer, letGo takes it off, purge removes the history.
+	hold, letGo, purge bool
+	expired            []*api.AgentRun
+	status             *api.AgentSessionStatus
+	requeue            time.Duration
+}
+
+// decideSession is pure.
+func decideSession(f sessionFacts) sessionDecision {
+	d := sessionDecision{status: f.status()}
+	held := slices.Contains(f.session.Finalizers, api.FinalizerSession)
+	if f.session.DeletionTimestamp.IsZero() {
+		d.hold = !held
+		d.expired = f.expired()
+		if f.missing != nil {
+			d.requeue = referenceInterval
+		}
+		return d
+	}
+	if !held {
+		return sessionDecision{}
+	}
+	forced := f.session.Annotations[api.AnnotationForceDelete] == api.ValueTrue
+	switch {
+	case forced:
+		d.letGo = true
+	case f.unsettled() > 0:
+	case f.session.Spec.History.OnDelete != api.DeletePolicyDelete, f.purged:
+		d.letGo = true
+	default:
+		d.purge = true
+	}
+	if d.letGo {
+		d.status = nil
+	}
+	return d
+}
+
+// unsettled counts runs that have not ended or are still held.
+func (f sessionFacts) unsettled() int {
+	n := 0
+	for i := range f.runs {
+		if !f.runs[i].IsFinished() || hasFinalizer(&f.runs[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// expired are finished runs beyond the number that is kept, those with a time to live of their own left out.
+func (f sessionFacts) expired() []*api.AgentRun {
+	if f.session.Spec.History.KeepRuns == nil {
+		return nil
+	}
+	var finished []*api.AgentRun
+	for i := range f.runs {
+		if run := &f.runs[i]; run.IsFinished() && run.DeletionTimestamp.IsZero() && run.Spec.TTLSecondsAfterFinished == nil {
+			finished = append(finished, run)
+		}
+	}
+	oldest(finished)
+	surplus := len(finished) - int(*f.session.Spec.History.KeepRuns)
+	return finished[:max(0, surplus)]
+}
+
+func (f sessionFacts) status() *api.AgentSessionStatus {
+	status := f.session.Status.DeepCopy()
+	status.ObservedGeneration, status.StorageUID = f.session.Generation, f.session.HistoryUID()
+	status.QueuedRuns, status.ActiveRun = 0, nil
+	for i := range f.runs {
+		run := &f.runs[i]
+		status.RunsTotal = max(status.RunsTotal, run.Status.Ordinal)
+		switch {
+		case run.IsFinished():
+		case run.Status.StartTime != nil && run.Spec.Agent == api.AgentMain:
+			status.ActiveRun = &api.ActiveRun{Name: run.Name, UID: string(run.UID)}
+		case condition(run.Status.Conditions, api.ConditionAccepted) == metav1.ConditionTrue:
+			status.QueuedRuns++
+		}
+	}
+	if f.viewerURL != "" {
+		status.TrajectoryURL = fmt.Sprintf("%s/projects/%s/sessions/%s/trajectory", strings.TrimSuffix(f.viewerURL, "/"), f.session.Namespace, f.session.Name)
+	}
+	f.logged(status)
+	f.conditions(status)
+	return status
+}
+
+// logged fills in what the log says. While a run is live only its end is worth a write, so the numbers move with commits
+// that the run's own status writes have brought here.
+func (f sessionFacts) logged(status *api.AgentSessionStatus) {
+	state := f.log.State
+	if !f.log.Known || f.log.Corrupt || state.Head.Sequence == 0 || state.Live() && status.LastSequence > 0 {
+		return
+	}
+	status.LastSequence, status.HistoryMessageCount = state.Head.Sequence, int64(len(state.History))
+	if state.StateRef != nil {
+		status.Head = state.StateRef.Digest.String()
+	}
+	status.Usage = kube.UsageOf(state.Usage())
+	if state.Run != nil && !state.Run.EndedAt.IsZero() {
+		last := metav1.NewTime(state.Run.EndedAt)
+		status.LastActivityTime = &last
+	}
+}
+
+func (f sessionFacts) conditions(status *api.AgentSessionStatus) {
+	set := func(kind string, value metav1.ConditionStatus, why, message string) {
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: kind, Status: value, Reason: why, Message: message, ObservedGeneration: f.session.Generation, LastTransitionTime: metav1.NewTime(f.now),
+		})
+	}
+	if blocked := f.blocked(); blocked != nil {
+		set(api.ConditionReady, metav1.ConditionFalse, blocked.reason, blocked.message)
+	} else {
+		set(api.ConditionReady, metav1.ConditionTrue, api.SessionReasonReady, "")
+	}
+	if status.ActiveRun != nil {
+		set(api.ConditionActive, metav1.ConditionTrue, api.SessionReasonRunning, "")
+	} else {
+		set(api.ConditionActive, metav1.ConditionFalse, api.SessionReasonIdle, "")
+	}
+	down := f.storageDown || f.streamDown
+	switch {
+	case down && status.ActiveRun != nil:
+		set(api.ConditionHistoryDurable, metav1.ConditionFalse, api.SessionReasonPendingSave, "a save is being tried again; the run waits for it")
+	case !down && status.LastSequence > 0:
+		set(api.ConditionHistoryDurable, metav1.ConditionTrue, api.SessionReasonSaved, "")
+	}
+}
+
+// blocked is why no run can start; nil when one can.
+func (f sessionFacts) blocked() *verdict {
+	if !f.session.DeletionTimestamp.IsZero() {
+		return &verdict{api.SessionReasonTerminating, f.terminating()}
+	}
+	if problem := f.stores(); problem != nil {
+		return problem
+	}
+	if problem := f.model(); problem != nil {
+		return problem
+	}
+	if f.missing != nil {
+		return f.missing
+	}
+	if f.session.Spec.Suspend {
+		return &verdict{api.SessionReasonSuspended, "spec.suspend is true: queued runs wait"}
+	}
+	usage := f.log.State.Usage()
+	if limit := f.session.Spec.MaxTotalTokens; limit > 0 && usage.Total() >= limit {
+		return &verdict{api.SessionReasonTokenLimitReached, fmt.Sprintf("%d tokens are used, spec.maxTotalTokens is %d: raise it to go on", usage.Total(), limit)}
+	}
+	return nil
+}
+
+func (f sessionFacts) terminating() string {
+	if n := f.unsettled(); n > 0 {
+		return fmt.Sprintf("waiting for %d runs to end", n)
+	}
+	return "purging the history"
+}
+
+func (f sessionFacts) stores() *verdict {
+	switch {
+	case f.storageDown:
+		return &verdict{api.SessionReasonStorageUnavailable, "the object store does not answer"}
+	case f.streamDown:
+		return &verdict{api.SessionReasonStreamUnavailable, "the run-event stream does not answer"}
+	case f.log.Corrupt:
+		return &verdict{api.SessionReasonHistoryCorrupt, "stored run events or objects are damaged or missing: restore them from a backup"}
+	case f.log.Known && f.log.State.Head.Sequence < f.session.Status.LastSequence:
+		return &verdict{api.SessionReasonHistoryCorrupt, fmt.Sprintf("the run events end at #%d, #%d was saved once: restore them from a backup",
+			f.log.State.Head.Sequence, f.session.Status.LastSequence)}
+	}
+	return nil
+}
+
+func (f sessionFacts) model() *verdict {
+	model := f.session.Spec.Model
+	if f.provider == nil {
+		return &verdict{api.SessionReasonProviderNotFound, fmt.Sprintf("ModelProvider %s does not exist: create it or change spec.model.providerRef", model.ProviderRef.Name)}
+	}
+	if _, ok := kube.FindModel(f.provider, model.Model); !ok {
+		return &verdict{api.SessionReasonModelNotDeclared, fmt.Sprintf("ModelProvider %s declares no model %s: add it there or change spec.model.model", f.provider.Name, model.Model)}
+	}
+	if condition(f.provider.Status.Conditions, api.ConditionReady) != metav1.ConditionTrue {
+		why := "it was not looked at yet"
+		for _, c := range f.provider.Status.Conditions {
+			if c.Type == api.ConditionReady {
+				why = c.Reason
+			}
+		}
+		return &verdict{api.SessionReasonProviderNotReady, fmt.Sprintf("ModelProvider %s is not ready: %s", f.provider.Name, why)}
+	}
+	return nil
+}
+
+// messageOf is the safe text of a specification problem.
+func messageOf(err error) string {
+	var failure *agent.Failure
+	if errors.As(err, &failure) {
+		return failure.Message
+	}
+	return "cannot be used"
+}

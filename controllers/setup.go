@@ -1,0 +1,222 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	api "github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/runevent"
+)
+
+// Options are the controllers' ports and settings.
+type Options struct {
+	Log      runevent.Log
+	Store    cas.Store
+	Changes  Changes
+	Queue    Queue
+	Presence Presence
+	Logger   *slog.Logger
+	// NamespaceCap is how many runs of a namespace may be queued or running; 0 for no limit. An annotation of the namespace
+	// replaces it.
+	NamespaceCap int
+	// ViewerURL is where the viewer is reached, for status.trajectoryURL; empty for none.
+	ViewerURL string
+	// HeadsInterval is how long a stream rests between two reads, HealthInterval between two probes of the stores, Resync
+	// between two looks at the work item of a run without a live worker.
+	HeadsInterval, HealthInterval, Resync time.Duration
+	Now                                   func() time.Time
+}
+
+// channelSize is how many wake-ups may wait; a full channel only makes the sender wait.
+const channelSize = 1024
+
+// wiring joins the background parts with the reconcilers.
+type wiring struct {
+	client.Client
+	runs, sessions chan event.GenericEvent
+	ctx            context.Context //nolint:containedctx // ends with the manager; the callbacks have no context of their own
+}
+
+// Setup registers the reconcilers and their background parts with the manager.
+func Setup(ctx context.Context, mgr ctrl.Manager, opt Options) error {
+	if err := index(ctx, mgr); err != nil {
+		return err
+	}
+	w := &wiring{Client: mgr.GetClient(), ctx: ctx, runs: make(chan event.GenericEvent, channelSize), sessions: make(chan event.GenericEvent, channelSize)}
+	heads := &Heads{Log: opt.Log, Store: opt.Store, Changes: opt.Changes, Logger: opt.Logger, Notify: w.streamChanged, MinInterval: opt.HeadsInterval}
+	health := &Health{Log: opt.Log, Store: opt.Store, Logger: opt.Logger, Interval: opt.HealthInterval, Timeout: 5 * time.Second, Notify: w.allSessions}
+	purger := &Purger{Log: opt.Log, Store: opt.Store, Logger: opt.Logger, Retry: 5 * time.Second, Notify: w.sessionChanged}
+	admission := &Admission{Queue: opt.Queue, Presence: opt.Presence, Logger: opt.Logger, Resync: opt.Resync, Cap: w.namespaceCap(opt.NamespaceCap)}
+	for _, part := range []interface {
+		Start(context.Context) error
+	}{heads, health, purger, admission} {
+		if err := mgr.Add(part); err != nil {
+			return fmt.Errorf("add %T: %w", part, err)
+		}
+	}
+	return w.controllers(mgr, opt, &AgentRunReconciler{
+		Client: mgr.GetClient(), Heads: heads, Admission: admission, Events: mgr.GetEventRecorder("agentloop"), Now: opt.Now,
+	}, &AgentSessionReconciler{
+		Client: mgr.GetClient(), Direct: mgr.GetAPIReader(), Heads: heads, Health: health, Purger: purger,
+		Events: mgr.GetEventRecorder("agentloop"), ViewerURL: opt.ViewerURL, Now: opt.Now,
+	})
+}
+
+func index(ctx context.Context, mgr ctrl.Manager) error {
+	fields := mgr.GetFieldIndexer()
+	if err := fields.IndexField(ctx, &api.AgentRun{}, indexRunSession, func(o client.Object) []string {
+		return []string{o.(*api.AgentRun).Spec.SessionRef.Name} //nolint:forcetypeassert // the indexer hands this kind only
+	}); err != nil {
+		return fmt.Errorf("index runs: %w", err)
+	}
+	if err := fields.IndexField(ctx, &api.AgentSession{}, indexSessionHistory, func(o client.Object) []string {
+		return []string{o.(*api.AgentSession).HistoryUID()} //nolint:forcetypeassert // the indexer hands this kind only
+	}); err != nil {
+		return fmt.Errorf("index sessions by history: %w", err)
+	}
+	if err := fields.IndexField(ctx, &api.AgentSession{}, indexSessionTarget, func(o client.Object) []string {
+		return []string{o.(*api.AgentSession).Spec.Model.ProviderRef.Name} //nolint:forcetypeassert // the indexer hands this kind only
+	}); err != nil {
+		return fmt.Errorf("index sessions by provider: %w", err)
+	}
+	return nil
+}
+
+func (w *wiring) controllers(mgr ctrl.Manager, opt Options, runs *AgentRunReconciler, sessions *AgentSessionReconciler) error {
+	err := ctrl.NewControllerManagedBy(mgr).Named("agentrun").For(&api.AgentRun{}).
+		Watches(&api.AgentRun{}, handler.EnqueueRequestsFromMapFunc(w.siblings)).
+		Watches(&api.AgentSession{}, handler.EnqueueRequestsFromMapFunc(w.runsOf)).
+		WatchesRawSource(source.Channel(w.runs, &handler.EnqueueRequestForObject{})).
+		Complete(runs)
+	if err != nil {
+		return fmt.Errorf("set up the run controller: %w", err)
+	}
+	err = ctrl.NewControllerManagedBy(mgr).Named("agentsession").For(&api.AgentSession{}).
+		Watches(&api.AgentRun{}, handler.EnqueueRequestsFromMapFunc(sessionOf)).
+		Watches(&api.ModelProvider{}, handler.EnqueueRequestsFromMapFunc(w.usersOf)).
+		WatchesRawSource(source.Channel(w.sessions, &handler.EnqueueRequestForObject{})).
+		Complete(sessions)
+	if err != nil {
+		return fmt.Errorf("set up the session controller: %w", err)
+	}
+	err = ctrl.NewControllerManagedBy(mgr).Named("modelprovider").For(&api.ModelProvider{}).
+		Complete(&ModelProviderReconciler{Client: mgr.GetClient(), Direct: mgr.GetAPIReader(), Now: opt.Now})
+	if err != nil {
+		return fmt.Errorf("set up the provider controller: %w", err)
+	}
+	return nil
+}
+
+func requestFor(o client.Object) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}
+}
+
+// siblings wakes the runs that wait behind one that changed.
+func (w *wiring) siblings(ctx context.Context, o client.Object) []reconcile.Request {
+	run, ok := o.(*api.AgentRun)
+	if !ok {
+		return nil
+	}
+	return w.unfinished(ctx, run.Namespace, run.Spec.SessionRef.Name)
+}
+
+func (w *wiring) runsOf(ctx context.Context, o client.Object) []reconcile.Request {
+	return w.unfinished(ctx, o.GetNamespace(), o.GetName())
+}
+
+func (w *wiring) unfinished(ctx context.Context, namespace, sessionName string) []reconcile.Request {
+	runs := &api.AgentRunList{}
+	if err := w.List(ctx, runs, client.InNamespace(namespace), client.MatchingFields{indexRunSession: sessionName}); err != nil {
+		return nil // the cache is stopping; every object is looked at again after a restart
+	}
+	var out []reconcile.Request
+	for i := range runs.Items {
+		if !runs.Items[i].IsFinished() {
+			out = append(out, requestFor(&runs.Items[i]))
+		}
+	}
+	return out
+}
+
+func sessionOf(_ context.Context, o client.Object) []reconcile.Request {
+	run, ok := o.(*api.AgentRun)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: run.Namespace, Name: run.Spec.SessionRef.Name}}}
+}
+
+func (w *wiring) usersOf(ctx context.Context, o client.Object) []reconcile.Request {
+	sessions := &api.AgentSessionList{}
+	if err := w.List(ctx, sessions, client.InNamespace(o.GetNamespace()), client.MatchingFields{indexSessionTarget: o.GetName()}); err != nil {
+		return nil // as above
+	}
+	var out []reconcile.Request
+	for i := range sessions.Items {
+		out = append(out, requestFor(&sessions.Items[i]))
+	}
+	return out
+}
+
+func (w *wiring) send(to chan event.GenericEvent, o client.Object) {
+	select {
+	case to <- event.GenericEvent{Object: o}:
+	case <-w.ctx.Done():
+	}
+}
+
+// streamChanged wakes the session of a stream and its unfinished runs.
+func (w *wiring) streamChanged(stream runevent.Stream) {
+	w.sessionChanged(stream.Namespace, stream.Session)
+}
+
+func (w *wiring) sessionChanged(namespace, history string) {
+	sessions := &api.AgentSessionList{}
+	if err := w.List(w.ctx, sessions, client.InNamespace(namespace), client.MatchingFields{indexSessionHistory: history}); err != nil {
+		return // as above
+	}
+	for i := range sessions.Items {
+		w.send(w.sessions, &sessions.Items[i])
+		for _, request := range w.unfinished(w.ctx, namespace, sessions.Items[i].Name) {
+			run := &api.AgentRun{}
+			run.Namespace, run.Name = request.Namespace, request.Name
+			w.send(w.runs, run)
+		}
+	}
+}
+
+func (w *wiring) allSessions() {
+	sessions := &api.AgentSessionList{}
+	if err := w.List(w.ctx, sessions); err != nil {
+		return // as above
+	}
+	for i := range sessions.Items {
+		w.send(w.sessions, &sessions.Items[i])
+	}
+}
+
+// namespaceCap reads the cap of a namespace: its annotation, else the manager's own.
+func (w *wiring) namespaceCap(fallback int) func(context.Context, string) int {
+	return func(ctx context.Context, name string) int {
+		namespace := &corev1.Namespace{}
+		if err := w.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+			return fallback
+		}
+		if n, err := strconv.Atoi(namespace.Annotations[api.AnnotationMaxConcurrentRuns]); err == nil && n > 0 {
+			return n
+		}
+		return fallback
+	}
+}
