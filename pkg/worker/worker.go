@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agentloop/agentloop/pkg/agent"
@@ -31,11 +32,17 @@ type Worker struct {
 	Source  Source
 	Cancels Cancels
 	// Deps are the engine's ports besides Model and Tools, which come with each job.
-	Deps   agent.Deps
+	Deps agent.Deps
+	// Live tells watchers what happens in a run; it must not wait. Nil tells nobody.
+	Live   func(item Item, event agent.Live)
 	Logger *slog.Logger
 
-	active sync.WaitGroup
+	active  sync.WaitGroup
+	running atomic.Int64
 }
+
+// Running is how many runs are executed now.
+func (w *Worker) Running() int { return int(w.running.Load()) }
 
 // Run takes and executes items until ctx ends, then drains: runs may finish for DrainTimeout and are handed back after
 // that. It returns when no run is left.
@@ -56,8 +63,10 @@ func (w *Worker) Run(ctx context.Context) error {
 			continue
 		}
 		w.active.Add(1)
+		w.running.Add(1)
 		go func() {
 			defer w.active.Done()
+			defer w.running.Add(-1)
 			defer func() { <-slots }()
 			w.handle(runs, delivery)
 		}()
@@ -142,6 +151,11 @@ func (w *Worker) execute(ctx context.Context, item Item) (agent.Result, error) {
 	}
 	deps := w.Deps
 	deps.Model, deps.Tools = job.Deps.Model, job.Deps.Tools
+	deps.Live = func(event agent.Live) {
+		if w.Live != nil {
+			w.Live(item, event)
+		}
+	}
 	job.Run.Worker = w.Options.ID
 	ending := job.Ending
 	if ending == nil && job.Failure != nil {

@@ -1,0 +1,156 @@
+// Package options holds the flag groups that the commands share. Flags have the last word, environment variables only
+// carry secrets; whatever is wrong is said at the start with the flag's name.
+package options
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/cas/fsstore"
+	"github.com/agentloop/agentloop/pkg/cas/known"
+	"github.com/agentloop/agentloop/pkg/cas/s3store"
+	"github.com/agentloop/agentloop/pkg/runevent/natslog"
+)
+
+// NATS are the flags of the event log's server.
+type NATS struct {
+	URL, CredentialsFile, CAFile, Stream string
+	Replicas                             int
+	MaxBytes                             int64
+}
+
+// Bind registers the flags.
+func (n *NATS) Bind(fs *flag.FlagSet) {
+	fs.StringVar(&n.URL, "nats-url", "nats://127.0.0.1:4222", "NATS server, or several with commas between")
+	fs.StringVar(&n.CredentialsFile, "nats-credentials-file", "", "file with NATS user credentials")
+	fs.StringVar(&n.CAFile, "nats-ca-file", "", "PEM certificates that the NATS server's one is checked against")
+	fs.StringVar(&n.Stream, "nats-stream", natslog.DefaultStream, "name of the JetStream stream of run events")
+	fs.IntVar(&n.Replicas, "nats-replicas", 1, "replicas of the streams: 1 or 3; use 3 in production")
+	fs.Int64Var(&n.MaxBytes, "nats-max-bytes", 0, "bound of the run-event stream in bytes; a full stream refuses appends; 0 for none")
+}
+
+// Connect dials the server and makes the log. The connection comes back by itself for ever.
+func (n *NATS) Connect(name string, logger *slog.Logger) (*nats.Conn, *natslog.Log, error) {
+	nc, err := natslog.Connect(natslog.ConnectOptions{URL: n.URL, Name: name, CredentialsFile: n.CredentialsFile, CAFile: n.CAFile, Logger: logger})
+	if err != nil {
+		return nil, nil, fmt.Errorf("--nats-url %s: %w", n.URL, err)
+	}
+	log, err := natslog.New(nc, natslog.Options{Stream: n.Stream, Replicas: n.Replicas, MaxBytes: n.MaxBytes, Logger: logger})
+	if err != nil {
+		nc.Close()
+		return nil, nil, err
+	}
+	return nc, log, nil
+}
+
+// Store are the flags of the object store.
+type Store struct {
+	Driver, Dir                                  string
+	Endpoint, Region, Bucket, Prefix, Addressing string
+	CAFile, Encryption, KMSKey                   string
+}
+
+// Bind registers the flags.
+func (s *Store) Bind(fs *flag.FlagSet) {
+	fs.StringVar(&s.Driver, "store", "s3", "object store: s3, or fs for a folder")
+	fs.StringVar(&s.Dir, "store-dir", "", "the folder of --store=fs")
+	fs.StringVar(&s.Endpoint, "s3-endpoint", "", "URL of the S3 server; the account comes from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, else from the machine's identity")
+	fs.StringVar(&s.Region, "s3-region", "us-east-1", "region that requests are signed for")
+	fs.StringVar(&s.Bucket, "s3-bucket", "agentloop", "bucket")
+	fs.StringVar(&s.Prefix, "s3-prefix", "", "put before every key")
+	fs.StringVar(&s.Addressing, "s3-addressing", "", "path or virtual-host style; empty chooses by the endpoint")
+	fs.StringVar(&s.CAFile, "s3-ca-file", "", "PEM certificates that are trusted besides the system's")
+	fs.StringVar(&s.Encryption, "s3-encryption", "", "server-side encryption that the server must confirm: AES256 or aws:kms; empty for none")
+	fs.StringVar(&s.KMSKey, "s3-kms-key", "", "key for --s3-encryption=aws:kms")
+}
+
+// S3 makes the S3 driver.
+func (s *Store) S3(logger *slog.Logger) (*s3store.Store, error) {
+	if s.Endpoint == "" {
+		return nil, errors.New("--s3-endpoint is missing: name the S3 server, or use --store=fs with --store-dir")
+	}
+	opts := s3store.Options{
+		Endpoint: s.Endpoint, Region: s.Region, Bucket: s.Bucket, Prefix: s.Prefix, Addressing: s3store.Addressing(s.Addressing),
+		AccessKey: os.Getenv("AWS_ACCESS_KEY_ID"), SecretKey: os.Getenv("AWS_SECRET_ACCESS_KEY"), SessionToken: os.Getenv("AWS_SESSION_TOKEN"),
+		Encryption: s3store.Encryption(s.Encryption), KMSKey: s.KMSKey, Log: logger,
+	}
+	if s.CAFile != "" {
+		var err error
+		if opts.CABundle, err = os.ReadFile(s.CAFile); err != nil {
+			return nil, fmt.Errorf("--s3-ca-file: %w", err)
+		}
+	}
+	store, err := s3store.New(opts)
+	if err != nil {
+		return nil, fmt.Errorf("S3 options: %w", err)
+	}
+	return store, nil
+}
+
+// Open makes the driver that the flags choose.
+func (s *Store) Open(logger *slog.Logger) (cas.Store, error) {
+	switch s.Driver {
+	case "s3":
+		return s.S3(logger)
+	case "fs":
+		if s.Dir == "" {
+			return nil, errors.New("--store=fs needs --store-dir")
+		}
+		return fsstore.Open(s.Dir)
+	}
+	return nil, fmt.Errorf("--store=%s: use s3 or fs", s.Driver)
+}
+
+// Writing makes the driver with a memory of what was put, so that equal objects are written once.
+func (s *Store) Writing(logger *slog.Logger) (cas.Store, error) {
+	store, err := s.Open(logger)
+	if err != nil {
+		return nil, err
+	}
+	return known.New(store, known.Options{})
+}
+
+// Logging are the flags of the log output.
+type Logging struct{ Level, Format string }
+
+// Bind registers the flags.
+func (l *Logging) Bind(fs *flag.FlagSet) {
+	fs.StringVar(&l.Level, "log-level", "info", "debug, info, warn or error")
+	fs.StringVar(&l.Format, "log-format", "json", "json or text")
+}
+
+// Logger makes the logger, which writes to standard error.
+func (l *Logging) Logger() (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
+		return nil, fmt.Errorf("--log-level=%s: use debug, info, warn or error", l.Level)
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	switch l.Format {
+	case "json":
+		return slog.New(slog.NewJSONHandler(os.Stderr, opts)), nil
+	case "text":
+		return slog.New(slog.NewTextHandler(os.Stderr, opts)), nil
+	}
+	return nil, fmt.Errorf("--log-format=%s: use json or text", l.Format)
+}
+
+// Sleep waits or returns ctx's error.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/agentloop/agentloop/pkg/agent"
+	"github.com/agentloop/agentloop/pkg/kube"
+	"github.com/agentloop/agentloop/pkg/provider"
+	"github.com/agentloop/agentloop/pkg/provider/anthropic"
+	"github.com/agentloop/agentloop/pkg/provider/openaichat"
+	"github.com/agentloop/agentloop/pkg/provider/openairesponses"
+	"github.com/agentloop/agentloop/pkg/provider/wire"
+	"github.com/agentloop/agentloop/pkg/session"
+	"github.com/agentloop/agentloop/pkg/tool"
+	"github.com/agentloop/agentloop/pkg/tool/mcp"
+)
+
+// engine makes the clients of model endpoints and tool servers.
+type engine struct{ parts *parts }
+
+func (e *engine) addresses() mcp.AddressPolicy {
+	return mcp.AddressPolicy{AllowLoopback: e.parts.allowLoopback, AllowPrivate: e.parts.allowPrivate}
+}
+
+func (e *engine) model(endpoint kube.Endpoint) (provider.Streamer, error) {
+	dialer := &net.Dialer{Timeout: 15 * time.Second, Control: e.addresses().Control}
+	cfg := wire.Config{
+		BaseURL: endpoint.BaseURL, APIKey: endpoint.APIKey, Headers: endpoint.Headers, CABundle: endpoint.CABundle,
+		IdleTimeout: endpoint.IdleTimeout, RequestTimeout: endpoint.RequestTimeout, DialContext: dialer.DialContext,
+	}
+	switch endpoint.Protocol {
+	case provider.APIAnthropicMessages:
+		return anthropic.New(anthropic.Config{Config: cfg})
+	case provider.APIOpenAIChat:
+		return openaichat.New(openaichat.Config{Config: cfg})
+	case provider.APIOpenAIResponses:
+		return openairesponses.New(openairesponses.Config{Config: cfg})
+	}
+	return nil, fmt.Errorf("protocol %q has no adapter", endpoint.Protocol)
+}
+
+func (e *engine) tools(servers []kube.ToolServer) agent.Tools {
+	configs := make([]mcp.ServerConfig, len(servers))
+	for i, s := range servers {
+		configs[i] = mcp.ServerConfig{
+			Name: s.Name, URL: s.URL, BearerToken: s.BearerToken, CABundle: s.CABundle, Allow: s.Allow, RequireApproval: s.RequireApproval,
+			RetrySafe: s.RetrySafe, CallTimeout: s.CallTimeout, MaxResultBytes: s.MaxResultBytes,
+		}
+		if s.ContinueWithout {
+			configs[i].OnUnavailable = mcp.Continue
+		}
+		for _, h := range s.Headers {
+			configs[i].Headers = append(configs[i].Headers, mcp.Header{Name: h.Name, Value: h.Value, Secret: h.Secret})
+		}
+	}
+	return &connector{engine: e, servers: configs}
+}
+
+// connector connects the tool servers of one run.
+type connector struct {
+	engine  *engine
+	servers []mcp.ServerConfig
+}
+
+// Connect implements agent.Tools.
+func (c *connector) Connect(ctx context.Context, want *session.ToolSet) (tool.Set, error) {
+	opts := mcp.Options{Addresses: c.engine.addresses(), Logger: c.engine.parts.logger}
+	if want != nil {
+		opts.Known = want.Tools
+	}
+	set, problems, err := mcp.Connect(ctx, c.servers, opts)
+	for _, p := range problems {
+		c.engine.parts.logger.Warn("tool server problem", "server", p.Server, "reason", string(p.Reason), "tool", p.Tool, "problem", p.Message)
+	}
+	var unavailable *mcp.UnavailableError
+	if errors.As(err, &unavailable) {
+		return nil, &agent.Failure{Reason: agent.ReasonToolServer, Message: unavailable.Error(), Class: "toolServer", Retryable: true, Err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return set, nil
+}
+
+// chaosPoint makes the hook that ends the process at a named point, as a kill would.
+func chaosPoint(spec string) (func(string), error) {
+	if spec == "" {
+		return nil, nil //nolint:nilnil // no hook
+	}
+	point, times, found := strings.Cut(spec, "=")
+	n := 1
+	if found {
+		var err error
+		if n, err = strconv.Atoi(times); err != nil || n < 1 {
+			return nil, fmt.Errorf("--chaos=%s: use POINT or POINT=N with N from 1", spec)
+		}
+	}
+	var mu sync.Mutex
+	return func(reached string) {
+		if reached != point {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if n--; n == 0 {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // nothing is left to report a failure to
+			select {}
+		}
+	}, nil
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/agentloop/agentloop/cmd/internal/options"
+)
+
+// config is everything that the command line says.
+type config struct {
+	role    string
+	nats    options.NATS
+	store   options.Store
+	logging options.Logging
+
+	workerID          string
+	maxConcurrentRuns int
+	namespaceCap      int
+	ackWait           time.Duration
+	heartbeat         time.Duration
+	presenceTTL       time.Duration
+	drainTimeout      time.Duration
+	headsInterval     time.Duration
+
+	leaderElect          bool
+	leaderElectNamespace string
+	metricsAddress       string
+	healthAddress        string
+	viewerURL            string
+	allowLoopback        bool
+	allowPrivate         bool
+	chaos                string
+}
+
+// The roles.
+const (
+	roleAll         = "all"
+	roleControllers = "controllers"
+	roleWorkers     = "workers"
+)
+
+func parse(args []string) (config, error) {
+	var c config
+	fs := flag.NewFlagSet("manager", flag.ContinueOnError)
+	fs.Usage = func() {
+		fmt.Fprint(fs.Output(), usage, "\nFlags:\n")
+		fs.PrintDefaults()
+	}
+	c.nats.Bind(fs)
+	c.store.Bind(fs)
+	c.logging.Bind(fs)
+	fs.StringVar(&c.role, "role", roleAll, "controllers, workers or all; use two Deployments in production")
+	fs.StringVar(&c.workerID, "worker-id", hostname(), "name of this worker in run events and status")
+	fs.IntVar(&c.maxConcurrentRuns, "max-concurrent-runs", 32, "runs that this worker executes at once")
+	fs.IntVar(&c.namespaceCap, "namespace-max-runs", 0, "runs of one namespace that may be queued or running at once, unless the namespace's annotation says otherwise; 0 for no limit")
+	fs.DurationVar(&c.ackWait, "ack-wait", 30*time.Second, "how long a silent worker keeps a run before another one may take it")
+	fs.DurationVar(&c.heartbeat, "heartbeat", 10*time.Second, "how often a worker says that it is at work; at most a third of --ack-wait")
+	fs.DurationVar(&c.presenceTTL, "presence-ttl", 20*time.Second, "how long a worker counts as alive after its last sign")
+	fs.DurationVar(&c.drainTimeout, "drain-timeout", 20*time.Second, "how long runs may go on after SIGTERM before they are handed back; keep it below the Pod's grace period")
+	fs.DurationVar(&c.headsInterval, "heads-interval", 500*time.Millisecond, "how long a session's run events rest between two reads for status")
+	fs.BoolVar(&c.leaderElect, "leader-elect", true, "elect a leader among the controllers")
+	fs.StringVar(&c.leaderElectNamespace, "leader-elect-namespace", "", "namespace of the leader's Lease; the Pod's own when empty")
+	fs.StringVar(&c.metricsAddress, "metrics-address", "0", "where /metrics is served, for example :8443; 0 serves none")
+	fs.StringVar(&c.healthAddress, "health-address", "0", "where /healthz and /readyz are served, for example :8081; 0 serves none")
+	fs.StringVar(&c.viewerURL, "viewer-url", "", "where people reach the viewer, for status.trajectoryURL")
+	fs.BoolVar(&c.allowLoopback, "allow-loopback", false, "let providers and tool servers be on this machine's loopback; for try-outs")
+	fs.BoolVar(&c.allowPrivate, "allow-private", true, "let providers and tool servers be on private addresses, as services in the cluster are")
+	fs.StringVar(&c.chaos, "chaos", "", "for tests: POINT[=N] ends the process without clean-up when that point is reached the Nth time")
+	if err := fs.Parse(args); err != nil {
+		return c, err
+	}
+	if fs.NArg() > 0 {
+		return c, fmt.Errorf("unknown argument %q; see manager --help", fs.Arg(0))
+	}
+	return c, c.check()
+}
+
+func (c config) check() error {
+	switch {
+	case c.role != roleAll && c.role != roleControllers && c.role != roleWorkers:
+		return fmt.Errorf("--role=%s: use controllers, workers or all", c.role)
+	case c.maxConcurrentRuns < 1:
+		return fmt.Errorf("--max-concurrent-runs=%d: use 1 or more", c.maxConcurrentRuns)
+	case c.heartbeat <= 0 || c.heartbeat > c.ackWait/3:
+		return fmt.Errorf("--heartbeat=%s: use at most a third of --ack-wait (%s)", c.heartbeat, c.ackWait)
+	case c.workerID == "":
+		return fmt.Errorf("--worker-id is empty: give this worker a name")
+	}
+	return nil
+}
+
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}

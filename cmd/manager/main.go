@@ -1,0 +1,70 @@
+// Command manager runs agentloop's controllers and workers, and checks the object store.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/agentloop/agentloop/cmd/internal/options"
+)
+
+const usage = `manager runs agentloop.
+
+  manager [flags]            run the role that --role names
+  manager cas-check [flags]  check what the object store can do, and say what is missing
+  manager --help             show the flags
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	err := run(ctx, os.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "manager:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == "cas-check" {
+		return casCheck(ctx, args[1:])
+	}
+	cfg, err := parse(args)
+	if err != nil {
+		return err
+	}
+	return manage(ctx, cfg)
+}
+
+// casCheck prints what the store can do and fails when something that is needed is missing.
+func casCheck(ctx context.Context, args []string) error {
+	var store options.Store
+	var logging options.Logging
+	fs := flag.NewFlagSet("manager cas-check", flag.ContinueOnError)
+	store.Bind(fs)
+	logging.Bind(fs)
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	logger, err := logging.Logger()
+	if err != nil {
+		return err
+	}
+	s3, err := store.S3(logger)
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	report := s3.Probe(bounded)
+	fmt.Print(report)
+	return report.Err()
+}

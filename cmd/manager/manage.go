@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	api "github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/cmd/internal/options"
+	"github.com/agentloop/agentloop/controllers"
+	"github.com/agentloop/agentloop/pkg/agent"
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/kube"
+	"github.com/agentloop/agentloop/pkg/runevent/natslog"
+	"github.com/agentloop/agentloop/pkg/worker"
+	"github.com/agentloop/agentloop/pkg/worker/natsqueue"
+)
+
+// parts are the adapters that both roles share.
+type parts struct {
+	config
+	logger   *slog.Logger
+	nc       *nats.Conn
+	log      *natslog.Log
+	store    cas.Store
+	queue    *natsqueue.Queue
+	presence *natsqueue.Presence
+}
+
+// manage runs the chosen role until ctx ends, then stops in order: workers hand their runs back before the connections
+// close.
+func manage(ctx context.Context, cfg config) error {
+	logger, err := cfg.logging.Logger()
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(logr.FromSlogHandler(logger.Handler()))
+	p := &parts{config: cfg, logger: logger}
+	if err := p.open(ctx); err != nil {
+		return err
+	}
+	defer p.nc.Close()
+	mgr, err := p.manager()
+	if err != nil {
+		return err
+	}
+	// The manager and the background parts outlive ctx until the workers have drained.
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var background sync.WaitGroup
+	defer background.Wait()
+	defer stop()
+	background.Go(func() { p.keep("run-event stream", p.log.Run(running)) })
+	background.Go(func() { p.keep("work queue", p.queue.Run(running)) })
+	if cfg.role != roleWorkers {
+		if err := p.controllers(running, mgr); err != nil {
+			return err
+		}
+	}
+	var w *worker.Worker
+	if cfg.role != roleControllers {
+		if w, err = p.worker(running, mgr); err != nil {
+			return err
+		}
+	}
+	failed := make(chan error, 1)
+	background.Go(func() { failed <- mgr.Start(running) })
+	working, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	background.Go(func() {
+		if err := <-failed; err != nil {
+			cancel(fmt.Errorf("manager: %w", err))
+			return
+		}
+		cancel(nil)
+	})
+	if w != nil && mgr.GetCache().WaitForCacheSync(working) {
+		background.Go(func() { p.beat(running, w) })
+		if err := w.Run(working); err != nil {
+			return err
+		}
+	}
+	<-working.Done()
+	if cause := context.Cause(working); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+// keep logs why a background part ended.
+func (p *parts) keep(name string, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		p.logger.Error("background part ended", "part", name, "error", err)
+	}
+}
+
+func (p *parts) open(ctx context.Context) error {
+	var err error
+	if p.nc, p.log, err = p.nats.Connect("agentloop-manager", p.logger); err != nil {
+		return err
+	}
+	if p.store, err = p.config.store.Writing(p.logger); err != nil {
+		return err
+	}
+	p.queue, err = natsqueue.New(p.nc, natsqueue.Options{Replicas: p.nats.Replicas, AckWait: p.ackWait, Logger: p.logger})
+	if err != nil {
+		return err
+	}
+	p.presence, err = natsqueue.NewPresence(p.nc, natsqueue.PresenceOptions{Replicas: p.nats.Replicas, TTL: p.presenceTTL, Logger: p.logger})
+	if err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		name   string
+		ensure func(context.Context) error
+	}{{"run-event stream", p.log.Ensure}, {"work queue", p.queue.Ensure}, {"worker presence", p.presence.Ensure}} {
+		p.logger.Info("preparing", "part", part.name)
+		if err := part.ensure(ctx); err != nil {
+			return fmt.Errorf("prepare the %s on %s: %w", part.name, p.nats.URL, err)
+		}
+	}
+	return nil
+}
+
+func (p *parts) manager() (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(api.AddToScheme(scheme))
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no Kubernetes configuration: %w", err)
+	}
+	config.UserAgent = "agentloop-manager"
+	// The client-side rate limit would queue behind a burst of runs; the API server has its own (priority and fairness).
+	config.QPS, config.Burst = -1, -1
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                  scheme,
+		Logger:                  logr.FromSlogHandler(p.logger.Handler()),
+		LeaderElection:          p.leaderElect && p.role != roleWorkers,
+		LeaderElectionID:        "agentloop-controllers",
+		LeaderElectionNamespace: p.leaderElectNamespace,
+		Metrics:                 metricsserver.Options{BindAddress: p.metricsAddress},
+		HealthProbeBindAddress:  p.healthAddress,
+		Cache:                   cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Client:                  client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up the manager: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, err
+	}
+	return mgr, mgr.AddReadyzCheck("ping", healthz.Ping)
+}
+
+// alive adapts the presence to what the controllers ask.
+type alive struct{ *natsqueue.Presence }
+
+// Alive implements controllers.Presence.
+func (a alive) Alive(ctx context.Context) (map[string]bool, error) {
+	workers, err := a.Presence.Alive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]bool, len(workers))
+	for id := range workers {
+		out[id] = true
+	}
+	return out, nil
+}
+
+func (p *parts) controllers(ctx context.Context, mgr ctrl.Manager) error {
+	return controllers.Setup(ctx, mgr, controllers.Options{
+		Log: p.log, Store: p.store, Changes: p.log, Queue: p.queue, Presence: alive{p.presence}, Logger: p.logger,
+		NamespaceCap: p.namespaceCap, ViewerURL: p.viewerURL, HeadsInterval: p.headsInterval, HealthInterval: 5 * time.Second,
+		Resync: p.ackWait, Now: time.Now,
+	})
+}
+
+func (p *parts) worker(ctx context.Context, mgr ctrl.Manager) (*worker.Worker, error) {
+	cancels, err := kube.NewCancels(ctx, mgr.GetCache())
+	if err != nil {
+		return nil, err
+	}
+	chaos, err := chaosPoint(p.chaos)
+	if err != nil {
+		return nil, err
+	}
+	live := natsqueue.NewLive(p.nc, p.logger)
+	engine := &engine{parts: p}
+	return &worker.Worker{
+		Options: worker.Options{
+			ID: p.workerID, MaxConcurrentRuns: p.maxConcurrentRuns, Heartbeat: p.heartbeat, DrainTimeout: p.drainTimeout, RetryDelay: 2 * time.Second,
+		},
+		Queue: p.queue, Cancels: cancels, Logger: p.logger,
+		Source: &kube.Source{Reader: mgr.GetClient(), Model: engine.model, Tools: engine.tools},
+		Live:   func(item worker.Item, event agent.Live) { p.publish(live, item, event) },
+		Deps: agent.Deps{
+			Log: p.log, Store: p.store, Now: time.Now, NewID: uuid.NewString, Sleep: options.Sleep, Logger: p.logger, Chaos: chaos,
+		},
+	}, nil
+}
+
+// publish tells watchers; that nobody hears it is no fault.
+func (p *parts) publish(live *natsqueue.Live, item worker.Item, event agent.Live) {
+	if err := live.Send(item.Namespace, item.SessionUID, item.AgentKey, event); err != nil {
+		p.logger.Debug("live event not sent", "run", item.RunName, "error", err)
+	}
+}
+
+// beat says that this worker is alive, until the process ends or drains.
+func (p *parts) beat(ctx context.Context, w *worker.Worker) {
+	started := time.Now()
+	for ctx.Err() == nil {
+		info := natsqueue.WorkerInfo{StartedAt: started, Running: w.Running(), Capacity: p.maxConcurrentRuns}
+		if err := p.presence.Beat(ctx, p.workerID, info); err != nil && ctx.Err() == nil {
+			p.logger.Warn("worker presence not written", "error", err)
+		}
+		if options.Sleep(ctx, p.presenceTTL/2) != nil {
+			break
+		}
+	}
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if err := p.presence.Leave(leaving, p.workerID); err != nil {
+		p.logger.Debug("worker presence not removed", "error", err)
+	}
+}
