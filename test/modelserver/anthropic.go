@@ -357,7 +357,7 @@ func (r *anthropicReader) prefixes(messages [][]anthropicBlock, roles []string) 
 		sums := []digest{c.sum}
 		for i, blocks := range messages {
 			for _, b := range blocks {
-				if kind := str(b.object, "type"); kind != "thinking" && kind != "redacted_thinking" {
+				if !isThinking(b) {
 					c.add(roles[i], encode(canonical(b.object)))
 				}
 			}

@@ -230,13 +230,16 @@ func (r *anthropicReader) checkToolResult(block object, path string) *apiError {
 // checkThinking verifies that thinking is as it was issued, for the same prefix and, in the latest assistant message,
 // among the same blocks.
 func (r *anthropicReader) checkThinking(blocks []anthropicBlock, message int, latest bool) *apiError {
+	if !slices.ContainsFunc(blocks, isThinking) {
+		return nil
+	}
 	var within chain
 	sealed, want := 0, 0
 	var first *anthropicBlock
 	for i := range blocks {
 		b := &blocks[i]
 		kind := str(b.object, "type")
-		if kind != "thinking" && kind != "redacted_thinking" {
+		if !isThinking(*b) {
 			within.add(kind, encode(canonical(b.object)))
 			continue
 		}
@@ -265,6 +268,11 @@ func (r *anthropicReader) checkThinking(blocks []anthropicBlock, message int, la
 		return invalid("%s: %s", first.path(), cannotBeModified)
 	}
 	return nil
+}
+
+func isThinking(b anthropicBlock) bool {
+	kind := str(b.object, "type")
+	return kind == "thinking" || kind == "redacted_thinking"
 }
 
 func sealName(kind string) string {
@@ -394,8 +402,7 @@ func (r *anthropicReader) checkLead() *apiError {
 		return nil
 	}
 	blocks := r.turns[n-2].blocks
-	first := str(blocks[0].object, "type")
-	if first == "thinking" || first == "redacted_thinking" {
+	if isThinking(blocks[0]) {
 		return nil
 	}
 	for _, b := range blocks {
@@ -403,7 +410,7 @@ func (r *anthropicReader) checkLead() *apiError {
 			return invalid("%s.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, "+
 				"a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and "+
 				"`tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this "+
-				"requirement, disable `thinking`.", blocks[0].path(), first)
+				"requirement, disable `thinking`.", blocks[0].path(), str(blocks[0].object, "type"))
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package modelserver
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -112,7 +113,7 @@ func standard(table map[int]standardFault, status string) *apiError {
 	}
 	std := table[code]
 	if std.kind == "" {
-		std = standardFault{kind: "api_error", message: http.StatusText(code)}
+		std = standardFault{kind: "api_error", message: cmp.Or(http.StatusText(code), "Error")}
 	}
 	return &apiError{status: code, kind: std.kind, code: std.code, message: std.message}
 }

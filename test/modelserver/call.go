@@ -132,8 +132,8 @@ const defaultText = "This is the answer of a scripted model. It has no meaning o
 // resolve makes the reply's content concrete. seq numbers the model's answers from 1, so ids never repeat.
 func resolve(r *Reply, c *call, seq int64, created int64) *answer {
 	a := &answer{id: answerID(c.model.name, seq), created: created, chunks: r.Chunks}
-	for _, cut := range r.cuts() {
-		a.chunks = max(a.chunks, cut+1)
+	if cuts := r.cuts(); len(cuts) > 0 && r.Chunks == 0 {
+		a.chunks = cuts[0] + 1
 	}
 	switch {
 	case r.Echo:

@@ -126,6 +126,9 @@ func (p chatAPI) whole(c *call, a *answer) []byte {
 		case partRefusal:
 			m.Refusal = appendText(m.Refusal, part.text)
 		case partThinking:
+			if part.redacted {
+				continue
+			}
 			d := chatThinking(c, part.text)
 			m.ReasoningContent += d.ReasoningContent
 			m.Reasoning += d.Reasoning
@@ -171,7 +174,7 @@ func (p chatAPI) stream(c *call, a *answer) stream {
 			b.add(chatDelta{ToolCalls: []chatToolCall{{
 				Index: &index, ID: part.id, Type: "function", Function: chatFunction{Name: part.name}}}}, false)
 		}
-		if part.kind == partThinking && c.model.script.ChatReasoning == ChatReasoningNone {
+		if part.redacted || part.kind == partThinking && c.model.script.ChatReasoning == ChatReasoningNone {
 			continue
 		}
 		for _, piece := range part.pieces(a.chunks) {

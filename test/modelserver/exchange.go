@@ -1,6 +1,7 @@
 package modelserver
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -30,7 +31,7 @@ func (s *Server) exchange(p protocol, w http.ResponseWriter, r *http.Request) *e
 
 // accept reads, records and checks the request. With an error the call may still be there, if it was understood.
 func (x *exchange) accept() (*call, *apiError) {
-	raw, err := io.ReadAll(io.LimitReader(x.r.Body, maxBody+1))
+	raw, err := readBody(x.r)
 	if err != nil {
 		x.outcome = OutcomeClientGone
 		return nil, x.protocol.refusal(refuseJSON, "the body ended early")
@@ -60,6 +61,16 @@ func (x *exchange) accept() (*call, *apiError) {
 		return nil, x.protocol.refusal(refuseKey, "")
 	}
 	return x.protocol.read(x.r.Header, body, m)
+}
+
+// readBody reads at most one byte more than the largest body.
+func readBody(r *http.Request) ([]byte, error) {
+	var buf bytes.Buffer
+	if n := r.ContentLength; n > 0 && n <= maxBody {
+		buf.Grow(int(n) + bytes.MinRead) // so that reading to the end grows nothing
+	}
+	_, err := buf.ReadFrom(io.LimitReader(r.Body, maxBody+1))
+	return buf.Bytes(), err
 }
 
 // finish closes the record, also when the handler panics to break the connection.

@@ -19,6 +19,7 @@ type client struct {
 	t      *testing.T
 	server *Server
 	url    string
+	http   *httptest.Server
 }
 
 // start serves the script.
@@ -33,7 +34,18 @@ func start(t *testing.T, script string) *client {
 		s.Close()
 		ts.Close()
 	})
-	return &client{t: t, server: s, url: ts.URL}
+	return &client{t: t, server: s, url: ts.URL, http: ts}
+}
+
+// record is the only recorded request, after the server has done with it.
+func (c *client) record(t *testing.T) Request {
+	t.Helper()
+	c.http.Close() // waits for the handlers
+	recs := c.server.Requests("m")
+	if len(recs) != 1 {
+		t.Fatalf("%d requests recorded, want 1", len(recs))
+	}
+	return recs[0]
 }
 
 // answerOf is a response with its body read.
