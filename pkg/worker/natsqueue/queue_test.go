@@ -282,21 +282,27 @@ func TestUnreadableItemsAreRemoved(t *testing.T) {
 // Waiting and held items survive a kill of the server, and a fetch that stood at it goes on.
 func TestKilledServer(t *testing.T) {
 	server := services.NATSForTest(t)
-	q := newQueue(t, server.URL, 2*ackWait)
+	q := newQueue(t, server.URL, ackWait)
 	put(t, q, item(1), true)
 	put(t, q, item(2), true)
-	held := fetch(t, q)
+	fetch(t, q) // its holder is never heard of again
 	restart(t, server)
+	reconnected(t, q)
 	has(t, q, item(1), true)
 	has(t, q, item(2), true)
-	waiting := fetch(t, q)
-	if waiting.Item() == held.Item() {
-		t.Error("the held item was delivered again while it was held")
+	// Both come; the held one perhaps before its time, since a killed server may have forgotten that it was held.
+	left := map[worker.Item]bool{item(1): true, item(2): true}
+	for len(left) > 0 {
+		d := fetch(t, q)
+		if !left[d.Item()] {
+			t.Fatalf("fetched %s again after its acknowledgement", d.Item().RunUID)
+		}
+		if err := d.Ack(bounded(t)); err != nil {
+			t.Fatal(err)
+		}
+		delete(left, d.Item())
 	}
-	again := fetch(t, q)
-	if again.Item() != held.Item() || again.Deliveries() != 2 {
-		t.Errorf("fetched %s, delivery %d", again.Item().RunUID, again.Deliveries())
-	}
+
 	result := make(chan worker.Delivery, 1)
 	go func() {
 		d, err := q.Fetch(bounded(t))
@@ -306,17 +312,25 @@ func TestKilledServer(t *testing.T) {
 		result <- d
 	}()
 	restart(t, server)
+	reconnected(t, q)
 	put(t, q, item(3), true)
+	if d := <-result; d == nil || d.Item() != item(3) {
+		t.Errorf("fetched %v", d)
+	}
+}
+
+// reconnected waits until the queue answers.
+func reconnected(t *testing.T, q *natsqueue.Queue) {
+	t.Helper()
+	patience := bounded(t)
 	for {
-		d := <-result
-		if d == nil || d.Item() == item(3) {
-			break
+		_, err := q.Has(patience, "team-a", "nobody")
+		if err == nil {
+			return
 		}
-		// The items that fell silent meanwhile come first; the one that was put last comes all the same.
-		if err := d.Ack(bounded(t)); err != nil {
+		if patience.Err() != nil {
 			t.Fatal(err)
 		}
-		go func() { next, _ := q.Fetch(bounded(t)); result <- next }()
 	}
 }
 
