@@ -65,6 +65,19 @@ func (l *Log) WatchHeads(ctx context.Context, ready func(), fn func(Change)) err
 	}
 }
 
+// Follow calls fn, from one goroutine, with the stream of every entry that is appended to an agent's stream until ctx
+// ends, and lost whenever entries may have been missed: at the beginning, and when the log was replaced. What fn's
+// caller keeps about streams must then be read anew.
+func (l *Log) Follow(ctx context.Context, fn func(runevent.Stream), lost func()) error {
+	for {
+		err := l.WatchHeads(ctx, lost, func(c Change) { fn(c.Stream) })
+		if !errors.Is(err, runevent.ErrTruncated) {
+			return err
+		}
+		l.log.Error("the run-event log is another one than before", "error", err)
+	}
+}
+
 // end returns the position of the log's last message, and when the log was made.
 func (l *Log) end(ctx context.Context) (uint64, time.Time, error) {
 	var info struct {
