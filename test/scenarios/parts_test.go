@@ -1,0 +1,147 @@
+package scenarios
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"strconv"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/runevent/natslog"
+)
+
+func number(ts *testscript.TestScript, text string) int {
+	n, err := strconv.Atoi(text)
+	ts.Check(err)
+	return n
+}
+
+// cmdEvents is "events SESSION [-o FILE]": the session's run-event streams, JSON lines, verified on the way.
+func cmdEvents(ts *testscript.TestScript, neg bool, args []string) {
+	flags := flag.NewFlagSet("events", flag.ContinueOnError)
+	file := flags.String("o", "", "")
+	rest := parse(ts, flags, args)
+	if len(rest) != 1 || neg {
+		ts.Fatalf("usage: events SESSION [-o FILE]")
+	}
+	_, raw := get(ts, "agentsession", rest[0])
+	var session struct {
+		Metadata struct{ UID string }
+	}
+	ts.Check(json.Unmarshal([]byte(raw), &session))
+	nc, err := natslog.Connect(natslog.ConnectOptions{URL: shared.NATS.URL, Name: "scenario"})
+	ts.Check(err)
+	defer nc.Close()
+	log, err := natslog.New(nc, natslog.Options{})
+	ts.Check(err)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	streams, err := log.Streams(ctx, ts.Getenv("NS"), session.Metadata.UID)
+	ts.Check(err)
+	var out bytes.Buffer
+	for _, last := range streams {
+		previous := runevent.Head{}
+		ts.Check(log.Read(ctx, last.Stream, 0, func(record runevent.Record) error {
+			if err := runevent.Verify(previous, record); err != nil {
+				return err
+			}
+			previous = record.Head
+			out.Write(record.Raw)
+			return out.WriteByte('\n')
+		}))
+	}
+	emit(ts, *file, out.Bytes())
+}
+
+type part interface {
+	Start(context.Context) error
+	Stop() error
+	Kill() error
+}
+
+func control(ts *testscript.TestScript, p part, action string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	switch action {
+	case "start", "up":
+		ts.Check(p.Start(ctx))
+	case "stop", "down":
+		ts.Check(p.Stop())
+	case "kill9":
+		ts.Check(p.Kill())
+	default:
+		ts.Fatalf("unknown action %q: use start, stop or kill9", action)
+	}
+}
+
+func one(ts *testscript.TestScript, name string, args []string) string {
+	if len(args) != 1 {
+		ts.Fatalf("usage: %s start|stop|kill9", name)
+	}
+	return args[0]
+}
+
+func cmdNATS(ts *testscript.TestScript, _ bool, args []string) {
+	control(ts, shared.NATS, one(ts, "nats", args))
+}
+
+func cmdS3(ts *testscript.TestScript, _ bool, args []string) {
+	control(ts, shared.S3, one(ts, "s3", args))
+}
+
+func cmdManager(ts *testscript.TestScript, _ bool, args []string) {
+	control(ts, shared.Manager, one(ts, "manager", args))
+}
+
+// cmdChaos is "chaos POINT[=N]": restarts the manager so that it dies by itself at the point; "chaos off" takes it back.
+func cmdChaos(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: chaos POINT[=N] | chaos off")
+	}
+	ts.Check(shared.Manager.Stop())
+	shared.Chaos = args[0]
+	if args[0] == "off" {
+		shared.Chaos = ""
+	}
+	control(ts, shared.Manager, "start")
+}
+
+// cmdEffects is "effects KEY": what the effectful tool has done under that key, a line each.
+func cmdEffects(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: effects KEY")
+	}
+	for _, effect := range effects(args[0]) {
+		_, _ = ts.Stdout().Write([]byte(effect + "\n"))
+	}
+}
+
+func effects(key string) []string {
+	var out []string
+	for _, e := range shared.Tools.Effects(key) {
+		out = append(out, e.Tool+" "+e.Text)
+	}
+	return out
+}
+
+// cmdWaitEffects is "waiteffects KEY": waits until a waiting tool was called with that key.
+func cmdWaitEffects(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: waiteffects KEY")
+	}
+	if !wait(time.Minute, func() bool { return shared.Tools.Started(args[0]) > 0 }) {
+		ts.Fatalf("no tool was called with key %s", args[0])
+	}
+}
+
+// cmdRelease is "release KEY": lets the waiting tool calls with that key end.
+func cmdRelease(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: release KEY")
+	}
+	shared.Tools.Release(args[0])
+}

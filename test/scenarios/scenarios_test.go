@@ -1,0 +1,155 @@
+// Package scenarios tells whole-path stories on a real API server, NATS, S3, the manager and viewer binaries and the
+// scripted model server: one script per story, one namespace per script.
+package scenarios
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/agentloop/agentloop/test/services"
+	"github.com/agentloop/agentloop/test/world"
+)
+
+// shared is the world of all scripts; serial ones restart its parts.
+var shared *world.World
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "agentloop-scenarios-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	for _, needed := range []string{"KUBEBUILDER_ASSETS", services.FolderVariable} {
+		if os.Getenv(needed) == "" {
+			fmt.Fprintf(os.Stderr, "%s is not set: run the scenarios with `make test-scenarios`\n", needed)
+			return 1
+		}
+	}
+	shared, err = world.Start(context.Background(), world.Options{
+		Root: root, Dir: dir, Assets: os.Getenv("KUBEBUILDER_ASSETS"), Programs: os.Getenv(services.FolderVariable), Bin: filepath.Join(root, "bin"),
+		Progress:     func(format string, args ...any) { fmt.Fprintf(os.Stderr, "world: "+format+"\n", args...) },
+		ManagerFlags: []string{"--ack-wait=2s", "--heartbeat=500ms", "--presence-ttl=2s", "--heads-interval=50ms", "--drain-timeout=2s"},
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "the world does not start:", err)
+		return 1
+	}
+	code := m.Run()
+	if err := shared.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the world:", err)
+		code = 1
+	}
+	if code == 0 {
+		_ = os.RemoveAll(dir) // a failed run leaves its logs
+	} else {
+		fmt.Fprintln(os.Stderr, "logs are kept in", dir)
+	}
+	return code
+}
+
+// TestScenarios runs the scripts that share the world.
+func TestScenarios(t *testing.T) {
+	t.Run("parallel", func(t *testing.T) { testscript.Run(t, params(t, false)) })
+	t.Run("serial", func(t *testing.T) {
+		files := scripts(t, true)
+		for _, file := range files {
+			p := params(t, true)
+			p.Dir, p.Files = "", []string{file}
+			// A group of its own: the script has ended when t.Run returns, before the next one starts.
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { testscript.Run(t, p) })
+		}
+	})
+}
+
+// scripts lists the scripts that are serial, or those that are not: a serial one says so in its first line.
+func scripts(t *testing.T, serial bool) []string {
+	t.Helper()
+	var files []string
+	for _, dir := range []string{"testdata", os.Getenv("AGENTLOOP_SCENARIOS")} {
+		if dir == "" {
+			continue
+		}
+		found, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range found {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.HasPrefix(raw, []byte("[serial]")) == serial {
+				files = append(files, file)
+			}
+		}
+	}
+	if len(files) == 0 {
+		t.Fatalf("there is no script (serial %v)", serial)
+	}
+	return files
+}
+
+var namespaces atomic.Int64
+
+func params(t *testing.T, serial bool) testscript.Params {
+	t.Helper()
+	return testscript.Params{
+		Files: scripts(t, serial),
+		Setup: setup,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"kubectl": cmdKubectl, "models": cmdModels, "waitrun": cmdWaitRun, "waitsession": cmdWaitSession, "http": cmdHTTP,
+			"requests": cmdRequests, "events": cmdEvents, "jq": cmdJQ, "nats": cmdNATS, "s3": cmdS3, "manager": cmdManager, "chaos": cmdChaos,
+			"effects": cmdEffects, "release": cmdRelease, "waitrequests": cmdWaitRequests, "waiteffects": cmdWaitEffects, "expandenv": cmdExpand,
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond == "serial" {
+				return true, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+		RequireExplicitExec: true,
+	}
+}
+
+// setup gives each script a namespace with the ModelProviders and the credential that most stories need.
+func setup(env *testscript.Env) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	name := fmt.Sprintf("sc-%d-%d", os.Getpid(), namespaces.Add(1))
+	if err := shared.Namespace(ctx, name); err != nil {
+		return err
+	}
+	token, err := shared.ViewerToken(ctx, name)
+	if err != nil {
+		return err
+	}
+	for key, value := range map[string]string{
+		"NS": name, "VIEWER": shared.ViewerURL, "MODELS": shared.ModelsURL, "TOOLS": shared.ToolsURL, "TOKEN": token,
+		"KUBECONFIG": shared.Kubeconfig, "HOME": env.WorkDir,
+	} {
+		env.Setenv(key, value)
+	}
+	env.Defer(func() {
+		out, err := shared.Kubectl(context.Background(), "delete", "namespace", name, "--wait=false").CombinedOutput()
+		if err != nil {
+			env.T().Log("delete the namespace: ", string(out))
+		}
+	})
+	return nil
+}

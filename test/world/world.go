@@ -1,0 +1,287 @@
+// Package world starts everything that agentloop needs and agentloop itself, on loopback: control plane, NATS, S3, the
+// scripted model server, the small MCP server, manager and viewer. Scenarios, benchmarks and the demo run on it.
+//
+// Guarantees: a world that Start returned is ready; manager and viewer run under their own accounts with the roles of
+// config/rbac, so a missing permission shows; Stop ends every process that the world started.
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/agentloop/agentloop/test/mcpserver"
+	"github.com/agentloop/agentloop/test/modelserver"
+	"github.com/agentloop/agentloop/test/services"
+)
+
+// Options say what a world is made of.
+type Options struct {
+	// Root is the project's top folder, Dir the folder that the world keeps its files in.
+	Root, Dir string
+	// Assets has the control plane's programs, Programs NATS and S3, Bin the manager and the viewer.
+	Assets, Programs, Bin string
+	// Progress hears of each step.
+	Progress func(format string, args ...any)
+	// ManagerFlags are added to the manager's own.
+	ManagerFlags []string
+	// ViewerAddress is where the viewer listens; a free port when empty.
+	ViewerAddress string
+}
+
+// World is a running installation.
+type World struct {
+	Options
+	Config     *rest.Config
+	Client     *kubernetes.Clientset
+	Kubeconfig string
+	NATS       *services.NATS
+	S3         *services.S3
+	Models     *modelserver.Server
+	ModelsURL  string
+	Tools      *mcpserver.Server
+	ToolsURL   string
+	Manager    *services.Process
+	Viewer     *services.Process
+	ViewerURL  string
+
+	// Chaos is the manager's chaos point from its next start on; empty for none.
+	Chaos string
+
+	control *envtest.Environment
+	stops   []func() error
+}
+
+// Start brings a world up. On failure it has stopped what it started.
+func Start(ctx context.Context, opts Options) (*World, error) {
+	w := &World{Options: opts}
+	for _, step := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"API server and etcd", w.startControlPlane},
+		{"controller manager of Kubernetes", w.startGarbageCollector},
+		{"NATS", w.startNATS},
+		{"S3", w.startS3},
+		{"model server and MCP server", w.startPeers},
+		{"accounts and roles", w.applyRoles},
+		{"manager", w.startManager},
+		{"viewer", w.startViewer},
+	} {
+		begun := time.Now()
+		if err := step.run(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("start %s: %w", step.name, err), w.Stop())
+		}
+		opts.Progress("%s up in %.1f s", step.name, time.Since(begun).Seconds())
+	}
+	return w, nil
+}
+
+// Stop ends everything, last started first.
+func (w *World) Stop() error {
+	var errs []error
+	for i := len(w.stops) - 1; i >= 0; i-- {
+		errs = append(errs, w.stops[i]())
+	}
+	w.stops = nil
+	return errors.Join(errs...)
+}
+
+func (w *World) path(elements ...string) string {
+	return filepath.Join(append([]string{w.Dir}, elements...)...)
+}
+
+func (w *World) startControlPlane(context.Context) error {
+	w.control = &envtest.Environment{
+		CRDDirectoryPaths: []string{filepath.Join(w.Root, "config/crd")}, ErrorIfCRDPathMissing: true, BinaryAssetsDirectory: w.Assets,
+		ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: 30 * time.Second,
+	}
+	var err error
+	if w.Config, err = w.control.Start(); err != nil {
+		return err
+	}
+	w.stops = append(w.stops, w.control.Stop)
+	w.Config.QPS, w.Config.Burst = -1, -1
+	user, err := w.control.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, nil)
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := user.KubeConfig()
+	if err != nil {
+		return err
+	}
+	w.Kubeconfig = w.path("kubeconfig")
+	if err := os.WriteFile(w.Kubeconfig, kubeconfig, 0o600); err != nil {
+		return err
+	}
+	w.Client, err = kubernetes.NewForConfig(w.Config)
+	return err
+}
+
+// startGarbageCollector runs the parts of the real controller manager that owned objects and namespaces need.
+func (w *World) startGarbageCollector(ctx context.Context) error {
+	process := services.NewProgram(services.ProgramOptions{
+		Name: "kube-controller-manager", LogPath: w.path("kube-controller-manager.log"),
+		Command: func() *exec.Cmd {
+			return exec.Command(filepath.Join(w.Assets, "kube-controller-manager"), "--kubeconfig="+w.Kubeconfig,
+				"--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller",
+				"--leader-elect=false", "--use-service-account-credentials=false", "--secure-port=0")
+		},
+		Ready: func(ctx context.Context) error { return w.hasDefaultAccount(ctx) },
+	})
+	return w.start(ctx, process)
+}
+
+// start starts a process and remembers to stop it.
+func (w *World) start(ctx context.Context, process *services.Process) error {
+	w.stops = append(w.stops, process.Stop)
+	return process.Start(ctx)
+}
+
+func (w *World) startNATS(ctx context.Context) error {
+	var err error
+	if w.NATS, err = services.StartNATS(ctx, services.NATSOptions{Programs: w.Programs, Dir: w.path("nats")}); err != nil {
+		return err
+	}
+	w.stops = append(w.stops, w.NATS.Stop)
+	return nil
+}
+
+func (w *World) startS3(ctx context.Context) error {
+	var err error
+	if w.S3, err = services.StartS3(ctx, services.S3Options{Programs: w.Programs, Dir: w.path("s3")}); err != nil {
+		return err
+	}
+	w.stops = append(w.stops, w.S3.Stop)
+	return nil
+}
+
+func (w *World) startPeers(context.Context) error {
+	w.Models = modelserver.New(modelserver.Options{})
+	url, err := w.serve(w.Models)
+	if err != nil {
+		return err
+	}
+	w.ModelsURL = url
+	w.stops = append(w.stops, func() error { w.Models.Close(); return nil })
+	w.Tools = mcpserver.New(mcpserver.Options{})
+	url, err = w.serve(w.Tools)
+	w.ToolsURL = url
+	return err
+}
+
+// serve runs a handler on a free loopback port.
+func (w *World) serve(handler http.Handler) (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener) // ends with Close below
+	}()
+	w.stops = append(w.stops, func() error {
+		err := server.Close()
+		<-done
+		return err
+	})
+	return "http://" + listener.Addr().String(), nil
+}
+
+func (w *World) startManager(ctx context.Context) error {
+	health, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	account, err := w.account(ctx, "agentloop-manager")
+	if err != nil {
+		return err
+	}
+	viewer := w.ViewerAddress
+	if viewer == "" {
+		if viewer, err = freeAddress(); err != nil {
+			return err
+		}
+		w.ViewerAddress = viewer
+	}
+	w.Manager = services.NewProgram(services.ProgramOptions{
+		Name: "manager", LogPath: w.path("manager.log"),
+		Command: func() *exec.Cmd {
+			args := append([]string{
+				"--role=all", "--leader-elect=false", "--allow-loopback", "--health-address=" + health, "--worker-id=worker-1",
+				"--viewer-url=http://" + viewer, "--log-level=debug",
+			}, w.storeFlags()...)
+			args = append(args, w.ManagerFlags...)
+			if w.Chaos != "" {
+				args = append(args, "--chaos="+w.Chaos)
+			}
+			return w.command("manager", account, args)
+		},
+		Ready: func(ctx context.Context) error { return answers(ctx, "http://"+health+"/readyz") },
+	})
+	return w.start(ctx, w.Manager)
+}
+
+func (w *World) storeFlags() []string {
+	return []string{
+		"--nats-url=" + w.NATS.URL, "--s3-endpoint=" + w.S3.Endpoint, "--s3-bucket=" + w.S3.Bucket, "--s3-region=" + w.S3.Region, "--s3-addressing=path",
+	}
+}
+
+func (w *World) command(program, kubeconfig string, args []string) *exec.Cmd {
+	command := exec.Command(filepath.Join(w.Bin, program), args...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "AWS_ACCESS_KEY_ID="+w.S3.AccessKey, "AWS_SECRET_ACCESS_KEY="+w.S3.SecretKey)
+	return command
+}
+
+func (w *World) startViewer(ctx context.Context) error {
+	account, err := w.account(ctx, "agentloop-viewer")
+	if err != nil {
+		return err
+	}
+	w.ViewerURL = "http://" + w.ViewerAddress
+	w.Viewer = services.NewProgram(services.ProgramOptions{
+		Name: "viewer", LogPath: w.path("viewer.log"),
+		Command: func() *exec.Cmd {
+			return w.command("viewer", account, append([]string{"--listen=" + w.ViewerAddress}, w.storeFlags()...))
+		},
+		Ready: func(ctx context.Context) error { return answers(ctx, w.ViewerURL+"/readyz") },
+	})
+	return w.start(ctx, w.Viewer)
+}
+
+func answers(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", url, response.Status)
+	}
+	return nil
+}
+
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
