@@ -40,7 +40,7 @@ replies:
     delay: {first: 50ms, perChunk: 10ms}
     latency: 1s
     headers: {X-A: b}
-  - content: [{toolCall: {id: c1, name: add, arguments: {b: 2, a: 1}}}, {toolCall: {name: sub, rawArguments: '{"a":'}}]
+  - content: [{toolCall: {id: c1, name: add, arguments: {b: "<&>", a: 1}}}, {toolCall: {name: sub, rawArguments: '{"a":'}}]
     drop: {afterChunks: 3}
   - error: {status: 429, type: rate_limit_error, code: c, message: slow, retryAfter: 1.5}
   - error: {type: overloaded_error, afterChunks: 0}
@@ -68,7 +68,7 @@ replies:
 				},
 				{
 					Content: []Part{
-						{ToolCall: &ToolCall{ID: "c1", Name: "add", Arguments: json.RawMessage(`{"a":1,"b":2}`)}},
+						{ToolCall: &ToolCall{ID: "c1", Name: "add", Arguments: json.RawMessage(`{"a":1,"b":"<&>"}`)}},
 						{ToolCall: &ToolCall{Name: "sub", RawArguments: ptr(Text(`{"a":`))}}},
 					Drop: &Cut{AfterChunks: 3},
 				},

@@ -175,9 +175,22 @@ func parseScript(raw []byte) (Script, error) {
 		if err := strictJSON(item, &r); err != nil {
 			return Script{}, fmt.Errorf("replies[%d]: %w", i, err)
 		}
+		unescapeArguments(&r)
 		s.Replies = append(s.Replies, r)
 	}
 	return s, nil
+}
+
+// unescapeArguments undoes the HTML escapes that the way from YAML to JSON puts into strings.
+func unescapeArguments(r *Reply) {
+	for _, p := range r.Content {
+		if p.ToolCall == nil || p.ToolCall.Arguments == nil {
+			continue
+		}
+		if args, err := parseObject(p.ToolCall.Arguments); err == nil {
+			p.ToolCall.Arguments = encode(args)
+		}
+	}
 }
 
 func strictJSON(raw []byte, into any) error {

@@ -70,7 +70,7 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("POST /v1/chat/completions", s.generate(chatAPI{}))
 	s.mux.HandleFunc("POST /v1/responses", s.generate(responsesAPI{s.signer}))
 	s.mux.HandleFunc("GET /v1/models", s.listModels)
-	s.mux.HandleFunc("GET /v1/models/{id}", s.getModel)
+	s.mux.HandleFunc("GET /v1/models/{id...}", s.getModel)
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	s.mux.HandleFunc("PUT /_scripts", s.putScripts)
 	s.mux.HandleFunc("GET /_scripts", s.getScripts)
