@@ -7,7 +7,6 @@ package jsonwalk
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 	"unicode/utf8"
 	"unsafe"
@@ -59,17 +58,6 @@ func Array(raw []byte, visit func(value []byte) error) (ok bool, err error) {
 	return true, nil
 }
 
-// String decodes a JSON string, quotes included, as encoding/json does: invalid UTF-8 and lone surrogates become U+FFFD.
-func String(raw []byte) string {
-	inner := raw[1 : len(raw)-1]
-	if bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
-		return string(inner)
-	}
-	var s string
-	_ = json.Unmarshal(raw, &s) // a string of valid JSON decodes
-	return s
-}
-
 // First returns the first byte of the value, which tells its kind: one of { [ " t f n - or a digit.
 func First(raw []byte) byte { return raw[skipSpace(raw, 0)] }
 
@@ -82,8 +70,7 @@ func AppendCompact(dst, raw []byte) []byte {
 		case c == '"':
 			end := skipString(raw, i)
 			if !utf8.Valid(raw[i:end]) {
-				dst = append(dst, raw[start:i]...)
-				dst = appendValidUTF8(dst, raw[i:end])
+				dst = appendValidUTF8(append(dst, raw[start:i]...), raw[i:end])
 				start = end
 			}
 			i = end
@@ -99,6 +86,9 @@ func AppendCompact(dst, raw []byte) []byte {
 }
 
 func appendValidUTF8(dst, raw []byte) []byte {
+	if utf8.Valid(raw) {
+		return append(dst, raw...)
+	}
 	for _, r := range textOf(raw) { // ranging yields U+FFFD for each invalid byte
 		dst = utf8.AppendRune(dst, r)
 	}

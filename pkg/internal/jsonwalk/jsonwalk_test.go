@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"unicode/utf8"
 
@@ -91,6 +92,20 @@ func TestAppendCompact(t *testing.T) {
 	}
 }
 
+func TestStringIsWhatEncodingJSONReads(t *testing.T) {
+	for _, raw := range []string{`""`, `"plain"`, `"\"\\\/\b\f\n\r\t"`, `"\u0000\u00e9\u4e2D\uFFFF"`, `"\ud83d\ude00"`, `"\uD83D\uDE00x"`,
+		`"\ud83d"`, `"\ude00"`, `"\ud83d\ud83d\ude00"`, `"\ud83dx"`, `"\ud83d\n"`, `"\ud83d\u0041"`, "\"é中😀\\n\"",
+		"\"\xff\\n\xc3\"", "\"\xe4\xb8\\u0041\xad\"", `"ends with \\"`} {
+		var want string
+		if err := json.Unmarshal([]byte(raw), &want); err != nil {
+			t.Fatal(err)
+		}
+		if got := String([]byte(raw)); got != want {
+			t.Errorf("%s is %q, want %q", raw, got, want)
+		}
+	}
+}
+
 // FuzzWalk holds the walk against encoding/json: what it splits and joins again is the compact form of the same value.
 func FuzzWalk(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,"}",{}],"b\u0000":"\\\"","a":null}`, ` [ ] `, `"x"`, "-1.5e3 ", "\"\xff\"", `[[[["]"]]]]`} {
@@ -135,7 +150,12 @@ func rebuild(raw []byte) []byte {
 		return append(bytes.TrimSuffix(out, []byte{','}), ']')
 	}
 	if First(raw) == '"' {
-		quoted, _ := json.Marshal(String(bytes.TrimSpace(raw)))
+		var want string
+		got := String(bytes.TrimSpace(raw))
+		if err := json.Unmarshal(raw, &want); err != nil || got != want {
+			panic(fmt.Sprintf("%q is %q, want %q (%v)", raw, got, want, err))
+		}
+		quoted, _ := json.Marshal(got)
 		return quoted
 	}
 	return raw
