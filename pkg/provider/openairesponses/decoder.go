@@ -18,6 +18,8 @@ type decoder struct {
 	assembly *wire.Assembly
 	raw      string
 	done     bool
+	// cut says that the response is incomplete.
+	cut bool
 	// finished says that items came with events of their own.
 	finished bool
 	// summaryPart is the part of each reasoning summary that is being streamed.
@@ -44,6 +46,7 @@ func (d *decoder) Event(event wire.Event) (bool, error) {
 	case "response.created", "response.in_progress":
 		d.assembly.SetResponseID(e.Response.ID)
 	case "response.completed", "response.incomplete":
+		d.cut = kind == "response.incomplete" || e.Response.Status == responses.ResponseStatusIncomplete
 		d.end(e.Response)
 		return true, nil
 	case "":
@@ -145,7 +148,7 @@ func (d *decoder) end(r responses.Response) {
 	}
 	d.done = true
 	d.raw = string(r.Status)
-	if r.IncompleteDetails.Reason != "" {
+	if d.cut && r.IncompleteDetails.Reason != "" {
 		d.raw = r.IncompleteDetails.Reason
 	}
 }
@@ -153,9 +156,10 @@ func (d *decoder) end(r responses.Response) {
 // End implements wire.Decoder.
 func (d *decoder) End() wire.End {
 	end := wire.End{Complete: d.done, Stop: message.StopStop, Raw: d.raw}
-	switch d.raw {
-	case "max_output_tokens", "max_tokens", "incomplete":
+	if d.cut {
 		end.Stop = message.StopLength
+	}
+	switch d.raw {
 	case "content_filter":
 		end.Class, end.Code = provider.ClassRefused, d.raw
 	case "failed", "cancelled":
