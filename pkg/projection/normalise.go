@@ -55,7 +55,7 @@ func (l *blockList) diverge() {
 		return
 	}
 	l.changed = true
-	l.out = append(make([]message.Block, 0, len(l.in)+1), l.in[:l.seen]...)
+	l.out = append(make([]message.Block, 0, max(len(l.in), 1)), l.in[:l.seen]...)
 }
 
 // orPlaceholder ends the list: a message must not be empty.
@@ -95,8 +95,8 @@ func adaptContent(c message.Content, images bool, front, empty string) (message.
 	}
 	list := blockList{in: c.Blocks}
 	if front != "" {
-		list.diverge()
-		list.out = append(list.out, textBlock(front))
+		list.changed = true
+		list.out = append(make([]message.Block, 0, len(c.Blocks)+1), textBlock(front))
 	}
 	for i := range c.Blocks {
 		switch b := &c.Blocks[i]; b.Type {

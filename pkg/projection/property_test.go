@@ -223,7 +223,7 @@ func referenceResults(history []message.Message, assistant int) []Source {
 }
 
 func TestRandomHistories(t *testing.T) {
-	rounds := 3000
+	rounds := 1200
 	if testing.Short() {
 		rounds = 300
 	}
