@@ -37,27 +37,6 @@ func texts(t *testing.T, log runevent.Log, stream runevent.Stream) []string {
 	return out
 }
 
-func appendRate(b *testing.B, log runevent.Log, streams int) {
-	var wg sync.WaitGroup
-	var left atomic.Int64
-	left.Store(int64(b.N))
-	b.ResetTimer()
-	for range streams {
-		stream := logtest.NewStream()
-		wg.Go(func() {
-			w := runevent.NewWriter(log, runevent.WriterConfig{Stream: stream, Now: time.Now})
-			for left.Add(-1) >= 0 {
-				if _, _, err := w.Append(b.Context(), event("some hundred bytes of text that a model wrote within a quarter of a second")); err != nil {
-					b.Error(err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "appends/s")
-}
-
 // The server is killed again and again under appends. Every append is told to be stored in the end; the streams hold
 // each entry once, in order, linked.
 func TestKilledServerLosesAndDoublesNothing(t *testing.T) {

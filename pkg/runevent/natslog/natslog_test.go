@@ -175,13 +175,3 @@ func TestMessagesBearTheirHeaders(t *testing.T) {
 		t.Errorf("subject %s, want %s", msg.Subject, want)
 	}
 }
-
-func BenchmarkAppend(b *testing.B) {
-	server := services.NATSForTest(b)
-	for _, streams := range []int{1, 8, 32} {
-		b.Run("streams="+string(rune('0'+streams/10))+string(rune('0'+streams%10)), func(b *testing.B) {
-			log, _ := connect(b, server.URL)
-			appendRate(b, log, streams)
-		})
-	}
-}
