@@ -144,7 +144,7 @@ func (r *chatReader) readMessage(message object, i int) *apiError {
 	if !slices.Contains(chatRoles, role) {
 		return invalidValue(path+".role", role, chatRoles)
 	}
-	if unknown := unknownKeys(message, chatMessageFields[role]); len(unknown) > 0 {
+	if unknown := unknownKeys(message, chatMessageFields[role], r.reasoningField(role)); len(unknown) > 0 {
 		return unknownParameter(path + "." + unknown[0])
 	}
 	r.call.inputTokens += tokensPerMessage
@@ -167,6 +167,15 @@ func (r *chatReader) readMessage(message object, i int) *apiError {
 	}
 	r.call.system = strings.TrimPrefix(r.call.system+"\n"+text, "\n")
 	return nil
+}
+
+// reasoningField is the field of assistant messages in which a model that sends thinking takes it back.
+func (r *chatReader) reasoningField(role string) []string {
+	field := chatReasoningField(r.call.model)
+	if role != "assistant" || field == ChatReasoningNone {
+		return nil
+	}
+	return []string{field}
 }
 
 // noOpenCalls refuses what comes before every call of the latest assistant message has its result.
@@ -197,6 +206,7 @@ func (r *chatReader) readResult(message object, i int) *apiError {
 
 func (r *chatReader) readAssistant(message object, i int) *apiError {
 	r.call.sawAssistant()
+	r.call.inputTokens += CountTokens(str(message, chatReasoningField(r.call.model)))
 	path := fmt.Sprintf("messages[%d].tool_calls", i)
 	if present(message, "tool_calls") {
 		calls, ok := message["tool_calls"].([]any)

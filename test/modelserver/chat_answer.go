@@ -1,6 +1,9 @@
 package modelserver
 
-import "encoding/base64"
+import (
+	"cmp"
+	"encoding/base64"
+)
 
 func validBase64(s string) bool {
 	data, err := base64.StdEncoding.DecodeString(s)
@@ -150,9 +153,14 @@ func appendText(to *string, text string) *string {
 	return &text
 }
 
+// chatReasoningField names the field that carries a model's thinking.
+func chatReasoningField(m *model) string {
+	return cmp.Or(m.script.ChatReasoning, ChatReasoningContent)
+}
+
 // chatThinking puts thinking into the field that the script names.
 func chatThinking(c *call, text string) chatDelta {
-	switch c.model.script.ChatReasoning {
+	switch chatReasoningField(c.model) {
 	case ChatReasoningNone:
 		return chatDelta{}
 	case ChatReasoning:

@@ -36,6 +36,8 @@ func TestChatAccepts(t *testing.T) {
 		"options":               {plain, chat(userHi, `"max_tokens":1`, `"temperature":2`, `"n":1`, `"reasoning_effort":"high"`, `"tools":[`+chatTool+`]`, `"tool_choice":"auto"`, `"parallel_tool_calls":true`)},
 		"a strict tool":         {plain, chat(userHi, `"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object","additionalProperties":false}}}]`)},
 		"a tool without schema": {plain, chat(userHi, `"tools":[{"type":"function","function":{"name":"f"}}]`)},
+		"thinking":              {plain, chat(userHi + `,{"role":"assistant","content":"x","reasoning_content":"y"},` + userHi)},
+		"thinking as reasoning": {"model: m\nchatReasoning: reasoning\nreplies: [{}]", chat(userHi + `,{"role":"assistant","content":"x","reasoning":"y"},` + userHi)},
 		"a scripted field":      {"model: m\nallowFields: [top_k]\nreplies: [{}]", chat(userHi, `"top_k":3`)},
 	}
 	for name, tc := range cases {
@@ -81,7 +83,9 @@ var chatMessageCases = map[string]refused{
 	"no role": {body: chat(`{"content":"x"}`), message: "Missing required parameter: 'messages[0].role'.", param: "messages[0].role", code: "missing_required_parameter"},
 	"an unknown role": {body: chat(`{"role":"toolResult","content":"x"}`), param: "messages[0].role", code: "invalid_value",
 		message: "Invalid value: 'toolResult'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and 'developer'."},
-	"an unknown field of a message": {body: chat(userHi + `,{"role":"assistant","content":"x","reasoning_content":"y"},` + userHi), message: "Unknown parameter: 'messages[1].reasoning_content'.", param: "messages[1].reasoning_content", code: "unknown_parameter"},
+	"an unknown field of a message": {body: chat(`{"role":"user","content":"x","reasoning_content":"y"}`), message: "Unknown parameter: 'messages[0].reasoning_content'.", param: "messages[0].reasoning_content", code: "unknown_parameter"},
+	"thinking in another field":     {body: chat(userHi + `,{"role":"assistant","content":"x","reasoning":"y"},` + userHi), message: "Unknown parameter: 'messages[1].reasoning'.", param: "messages[1].reasoning", code: "unknown_parameter"},
+	"thinking of a silent model":    {script: "model: m\nchatReasoning: none\nreplies: [{}]", body: chat(userHi + `,{"role":"assistant","content":"x","reasoning_content":"y"},` + userHi), message: "Unknown parameter: 'messages[1].reasoning_content'.", param: "messages[1].reasoning_content", code: "unknown_parameter"},
 	"an unknown field of a part":    {body: chat(`{"role":"user","content":[{"type":"text","text":"x","cache_control":{}}]}`), message: "Unknown parameter: 'messages[0].content[0].cache_control'.", param: "messages[0].content[0].cache_control", code: "unknown_parameter"},
 	"content that is null":          {body: chat(`{"role":"user","content":null}`), message: "Invalid value for 'content': expected a string, got null.", param: "messages.[0].content"},
 	"an assistant with nothing":     {body: chat(userHi + `,{"role":"assistant"},` + userHi), message: "Invalid value for 'content': expected a string, got null.", param: "messages.[1].content"},

@@ -59,7 +59,7 @@ func checkAnthropic(t *testing.T, m anthropic.Message) {
 }
 
 func TestAnthropicConversation(t *testing.T) {
-	url, _ := serve(t)
+	url := serve(t)
 	client := anthropicClient(url)
 	params := anthropicParams("m", "1.5+ü?")
 	m, ended, err := anthropicStream(t, client, params)
@@ -82,7 +82,7 @@ func TestAnthropicConversation(t *testing.T) {
 }
 
 func TestAnthropicFaults(t *testing.T) {
-	url, _ := serve(t)
+	url := serve(t)
 	client := anthropicClient(url)
 	if m, ended, err := anthropicStream(t, client, anthropicParams("cut", "truncate")); err != nil || ended || len(m.Content) != 1 {
 		t.Errorf("truncate: ended %v, %v, %v", ended, m.Content, err)
@@ -111,7 +111,7 @@ func TestAnthropicFaults(t *testing.T) {
 }
 
 func TestAnthropicCountsAndModels(t *testing.T) {
-	url, _ := serve(t)
+	url := serve(t)
 	client := anthropicClient(url)
 	count, err := client.Messages.CountTokens(t.Context(), anthropic.MessageCountTokensParams{
 		Model: "m", Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock("hello"))}})

@@ -63,7 +63,7 @@ func checkChat(t *testing.T, c openai.ChatCompletion) {
 }
 
 func TestChatConversation(t *testing.T) {
-	url, _ := serve(t)
+	url := serve(t)
 	chat := openai.NewChatCompletionService(openAIOptions(url)...)
 	params := chatParams("m", "1.5+ü?")
 	c, _, err := chatStream(t, chat, params)
@@ -87,7 +87,7 @@ func TestChatConversation(t *testing.T) {
 }
 
 func TestChatFaults(t *testing.T) {
-	url, _ := serve(t)
+	url := serve(t)
 	chat := openai.NewChatCompletionService(openAIOptions(url)...)
 	if c, finish, err := chatStream(t, chat, chatParams("cut", "truncate")); err != nil || finish != "" || c.Choices[0].Message.Content == "" {
 		t.Errorf("truncate: finish %q, %v", finish, err)
@@ -161,7 +161,7 @@ func checkResponse(t *testing.T, r responses.Response) {
 }
 
 func TestResponsesConversation(t *testing.T) {
-	url, _ := serve(t)
+	url := serve(t)
 	api := responses.NewResponseService(openAIOptions(url)...)
 	params := responsesParams("m", "1.5+ü?")
 	r, last, err := responsesStream(t, api, params)
@@ -190,7 +190,7 @@ func TestResponsesConversation(t *testing.T) {
 }
 
 func TestResponsesFaults(t *testing.T) {
-	url, _ := serve(t)
+	url := serve(t)
 	api := responses.NewResponseService(openAIOptions(url)...)
 	if _, last, err := responsesStream(t, api, responsesParams("cut", "truncate")); err != nil || last != "response.output_text.delta" {
 		t.Errorf("truncate: ends with %s, %v", last, err)
@@ -224,7 +224,7 @@ func TestResponsesFaults(t *testing.T) {
 }
 
 func TestOpenAIModels(t *testing.T) {
-	url, _ := serve(t)
+	url := serve(t)
 	models := openai.NewModelService(openAIOptions(url)...)
 	page, err := models.List(t.Context())
 	if err != nil || len(page.Data) != 2 || page.Data[0].ID != "m" {

@@ -1,6 +1,6 @@
-// Package sdktest drives the scripted model server with the providers' own clients. It guarantees that what the server
-// sends is what these clients read, and that what they send back of it is accepted. It stands apart from the server's
-// package because the clients take minutes to compile.
+// Package sdktest drives the scripted model server with the providers' own clients and with the adapters of this
+// project. It guarantees that what the server sends is what these clients read, and that what they send back of it is
+// accepted. It stands apart from the server's package because the providers' clients take minutes to compile.
 package sdktest
 
 import (
@@ -55,7 +55,7 @@ const (
 )
 
 // serve starts a server with the script and returns its URL.
-func serve(t *testing.T) (string, *modelserver.Server) {
+func serve(t *testing.T) string {
 	t.Helper()
 	s := modelserver.New(modelserver.Options{})
 	if _, err := s.LoadYAML([]byte(script), ""); err != nil {
@@ -66,5 +66,5 @@ func serve(t *testing.T) (string, *modelserver.Server) {
 		s.Close()
 		ts.Close()
 	})
-	return ts.URL, s
+	return ts.URL
 }
