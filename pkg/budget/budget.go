@@ -82,7 +82,7 @@ type Options struct {
 	Model provider.Model
 	// MaxTokens is the caller's output cap in tokens; 0 when none was given.
 	MaxTokens int64
-	// Reasoning is the effort asked for; empty or "off" for none.
+	// Reasoning is the effort asked for; empty, "off" or "none" for none.
 	Reasoning provider.Level
 	// RequestSampling is the request's own sampling object, merged over Model.Sampling; empty for none.
 	RequestSampling json.RawMessage

@@ -46,7 +46,7 @@ func uncached(messages []message.Message) int64 {
 // that they do not, and compares after each edit.
 func TestCachedCountsAreTheUncachedOnes(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
-	for range 200 {
+	for range 60 {
 		cache := new(Cache)
 		var messages []message.Message
 		for step := range 60 {
@@ -135,7 +135,7 @@ func TestCacheOfAnotherEstimatorIsNotUsed(t *testing.T) {
 	}
 }
 
-// TestCacheIsAFieldOfWhatIsCounted changes one counted field at a time of a message that is otherwise equal.
+// TestCacheSeesEveryCountedField changes one counted field at a time of a message that is otherwise equal.
 func TestCacheSeesEveryCountedField(t *testing.T) {
 	block := message.Block{Type: message.BlockToolCall, ID: "id", Name: "n", Arguments: []byte(`{"a":1}`)}
 	cases := map[string]func(m *message.Message){

@@ -94,7 +94,7 @@ func randomMessage(r *rand.Rand) message.Message {
 
 func TestTextIsTheRuleStatedPlainly(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 20_000 {
+	for range 5_000 {
 		s := randomText(r)
 		if got, want := TextTokens(s), slowText(s); got != want {
 			t.Fatalf("%q: %d tokens, want %d", s, got, want)
@@ -104,7 +104,7 @@ func TestTextIsTheRuleStatedPlainly(t *testing.T) {
 
 func TestBlockIsCountedAsItsJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 20_000 {
+	for range 5_000 {
 		b := randomBlock(r)
 		if b.Type == message.BlockImage {
 			continue

@@ -14,6 +14,8 @@ const (
 	minAnswer = 1024
 	// minResponsesCap is the smallest cap that the OpenAI Responses protocol takes.
 	minResponsesCap = 16
+	// levelNone is what the OpenAI protocols call the level "off".
+	levelNone provider.Level = "none"
 )
 
 // defaultThinking is the token budget of each reasoning level on models with fixed thinking. The levels above high have
@@ -127,10 +129,10 @@ func sendCap(opt Options, reserve int64) int64 {
 // thinkingBudget is the token budget of the level asked for, 0 where the model or the protocol takes none.
 func thinkingBudget(opt Options) (int64, error) {
 	model := opt.Model
-	if model.API != provider.APIAnthropicMessages || model.Thinking != provider.ThinkingFixed || !opt.Reasoning.On() {
+	level := opt.Reasoning
+	if model.API != provider.APIAnthropicMessages || model.Thinking != provider.ThinkingFixed || !level.On() || level == levelNone {
 		return 0, nil
 	}
-	level := opt.Reasoning
 	if n, ok := model.ThinkingBudgets[level]; ok {
 		return n, checkCount("the thinking budget of level "+string(level), n)
 	}
