@@ -86,6 +86,7 @@ const clockWarning = time.Minute
 func (s *Store) Probe(ctx context.Context) Report {
 	p := &probe{store: s, prefix: s.fullKey("probe/" + strings.ToLower(rand.Text()))}
 	p.report.Place = s.opts.describe()
+	defer p.cleanUp(ctx)
 	if p.roundTrip(ctx) {
 		p.conditional(ctx)
 		p.integrity(ctx)
@@ -280,6 +281,20 @@ func (p *probe) deletion(ctx context.Context) {
 		p.fail(name, fmt.Errorf("%d deleted objects are still listed", len(left)))
 	default:
 		p.add(name, ResultOK, "deleted objects are gone", nil)
+	}
+}
+
+// cleanUp removes what a check that failed has left, as far as the server lets it.
+func (p *probe) cleanUp(ctx context.Context) {
+	if p.report.Err() == nil {
+		return // the check of deletions has seen that nothing is left
+	}
+	for _, name := range []string{probeFirst, probeHash, probeSum} {
+		err := p.store.core.RemoveObject(ctx, p.store.opts.Bucket, p.prefix+"/"+name, minio.RemoveObjectOptions{})
+		if err != nil && classify(err) != classMissing {
+			p.store.opts.Log.WarnContext(ctx, "a key of the probe could not be removed", "key", p.prefix+"/"+name)
+			return
+		}
 	}
 }
 

@@ -28,7 +28,9 @@ const allGood = "write and read: ok, conditional write: ok, payload hash: ok, ch
 
 func TestProbe(t *testing.T) {
 	s3 := server(t)
-	s := newStore(t, optionsFor(s3, s3.Endpoint))
+	opts := optionsFor(s3, s3.Endpoint)
+	opts.Prefix = "probed"
+	s := newStore(t, opts)
 	report := s.Probe(t.Context())
 	if diff := cmp.Diff(allGood, results(report)); diff != "" {
 		t.Errorf("report (-want +got):\n%s\n%s", diff, report)
@@ -89,7 +91,9 @@ func TestProbeFindsFaults(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spoilt, _, proxy := throughProxy(t, nil)
+			prefix := "probed-" + strings.ReplaceAll(name, " ", "-")
+			spoilt, direct, proxy := throughProxy(t, func(o *Options) { o.Prefix = prefix })
+			direct.opts.Prefix = prefix
 			proxy.Script(tc.rules...)
 			report := spoilt.Probe(t.Context())
 			if got := results(report); !strings.Contains(got, tc.want) {
@@ -101,6 +105,9 @@ func TestProbeFindsFaults(t *testing.T) {
 			}
 			if err != nil && !errors.Is(err, ErrProbe) {
 				t.Errorf("error %v does not wrap %v", err, ErrProbe)
+			}
+			if left, err := direct.page(t.Context(), direct.fullKey("probe/"), ""); err != nil || len(left) != 0 {
+				t.Errorf("the probe leaves %v, error %v", left, err)
 			}
 		})
 	}
