@@ -26,6 +26,7 @@ func Run(t *testing.T, newLog func(*testing.T) runevent.Log) {
 	cases := map[string]func(*testing.T, runevent.Log){
 		"an empty stream has no entries":                  emptyStream,
 		"entries come back in order, from any place":      readRanges,
+		"a growing stream is read on from where it ended": tails,
 		"a read ends at the end that it saw":              readEnds,
 		"two appenders: one is fenced":                    fencing,
 		"many appenders at once: one is stored":           race,

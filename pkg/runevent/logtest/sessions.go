@@ -93,13 +93,32 @@ func purge(t *testing.T, log runevent.Log) {
 
 func beginAgain(t *testing.T, log runevent.Log) {
 	stream := NewStream()
-	Fill(t, log, stream, runevent.Head{}, 2)
+	Fill(t, log, stream, runevent.Head{}, 3)
+	ReadAll(t, log, stream, runevent.Head{}) // whatever is remembered of it is wrong after the purge
 	if err := log.Purge(bounded(t), stream.Namespace, stream.Session); err != nil {
 		t.Fatal(err)
 	}
-	want := Fill(t, log, stream, runevent.Head{}, 3)
-	if d := diff(want, ReadAll(t, log, stream, runevent.Head{})); d != "" {
-		t.Errorf("stored: %s", d)
+	want := Fill(t, log, stream, runevent.Head{}, 8)
+	for _, after := range []int{4, 3, 0} {
+		head := runevent.Head{}
+		if after > 0 {
+			head = want[after-1].Head
+		}
+		if d := diff(want[after:], ReadAll(t, log, stream, head)); d != "" {
+			t.Errorf("after %d: %s", after, d)
+		}
+	}
+}
+
+func tails(t *testing.T, log runevent.Log) {
+	stream := NewStream()
+	var head runevent.Head
+	for range 5 {
+		want := Fill(t, log, stream, head, 90)
+		if d := diff(want, ReadAll(t, log, stream, head)); d != "" {
+			t.Errorf("after %d: %s", head.Sequence, d)
+		}
+		head = want[len(want)-1].Head
 	}
 }
 

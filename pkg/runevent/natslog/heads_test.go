@@ -2,6 +2,8 @@ package natslog_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -71,4 +73,57 @@ func TestWatchHeadsMissesNothing(t *testing.T) {
 	if extra := len(changes); extra != 0 {
 		t.Errorf("%d changes too many", extra)
 	}
+}
+
+// Who follows the log is told to read anew at the beginning, and when a server came back with another log.
+func TestFollow(t *testing.T) {
+	dir := t.TempDir()
+	server, err := services.StartNATS(t.Context(), services.NATSOptions{Programs: services.Folder(t), Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Kill() })
+	log, _ := connect(t, server.URL)
+	old := logtest.NewStream()
+	logtest.Fill(t, log, old, runevent.Head{}, 5)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan runevent.Stream, 100) // the zero Stream stands for lost
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		err := log.Follow(ctx, func(s runevent.Stream) { told <- s }, func() { told <- runevent.Stream{} })
+		if err != nil {
+			t.Errorf("follow: %v", err)
+		}
+	})
+	defer wg.Wait()
+	defer cancel()
+	expect := func(what string, want runevent.Stream) {
+		t.Helper()
+		select {
+		case got := <-told:
+			if got != want {
+				t.Fatalf("%s: told of %q, want %q", what, got, want)
+			}
+		case <-bounded(t).Done():
+			t.Fatalf("%s: nothing was told", what)
+		}
+	}
+	expect("at the beginning", runevent.Stream{})
+	first, second := logtest.NewStream(), logtest.NewStream()
+	logtest.Fill(t, log, first, runevent.Head{}, 1)
+	expect("after an entry", first)
+
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "jetstream")); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect("after the store was lost", runevent.Stream{})
+	logtest.Fill(t, log, second, runevent.Head{}, 1)
+	expect("after an entry of the new log", second)
 }
