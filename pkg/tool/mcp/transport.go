@@ -1,0 +1,283 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+const (
+	dialTimeout = 10 * time.Second
+	// goodbyeTimeout bounds the request that ends a session: nobody waits for a server that has no more to say.
+	goodbyeTimeout = 2 * time.Second
+	// maxErrorBody bounds what is read of an error answer.
+	maxErrorBody = 64 << 10
+	// maxUnwatched bounds an answer that no call waits for.
+	maxUnwatched = 1 << 20
+)
+
+// redirectError is the fault of a server that answers with another address: credentials are never sent there.
+type redirectError struct{ status int }
+
+func (e *redirectError) Error() string {
+	return fmt.Sprintf("redirect (HTTP %d) not followed", e.status)
+}
+
+// statusError is the fault of an error status without a JSON-RPC error in its body.
+type statusError struct{ status int }
+
+func (e *statusError) Error() string { return fmt.Sprintf("HTTP %d", e.status) }
+
+// mediaError is the fault of an answer that is not MCP.
+type mediaError struct{ media string }
+
+func (e *mediaError) Error() string { return "answer of type " + e.media }
+
+// roundTripper is the last thing before the network: it adds credentials, bounds and keeps answers, and turns what
+// the SDK would take as the end of its connection into the failure of one request.
+type roundTripper struct {
+	base    http.RoundTripper
+	headers http.Header
+	// host is where the credentials belong.
+	host string
+}
+
+// newHTTPClient builds the client of one server. Proxies of the environment are not used: a proxy would resolve names
+// and so escape the address policy.
+func newHTTPClient(c ServerConfig, opts Options, host string) (*http.Client, *http.Transport) {
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: opts.Addresses.Control}
+	base := &http.Transport{
+		DialContext:            dialer.DialContext,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: rootCAs(c.CABundle)},
+		TLSHandshakeTimeout:    dialTimeout,
+		ForceAttemptHTTP2:      true,
+		DisableCompression:     true,
+		MaxIdleConnsPerHost:    4,
+		IdleConnTimeout:        time.Minute,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+	headers := http.Header{"User-Agent": {"agentloop/" + opts.Version}}
+	for _, h := range c.Headers {
+		headers.Add(h.Name, h.Value)
+	}
+	if c.BearerToken != "" {
+		headers.Set("Authorization", "Bearer "+c.BearerToken)
+	}
+	return &http.Client{
+		Transport:     &roundTripper{base: base, headers: headers, host: host},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, base
+}
+
+// rootCAs is nil, the system's certificates, for an empty bundle.
+func rootCAs(bundle []byte) *x509.CertPool {
+	if len(bundle) == 0 {
+		return nil
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(bundle) // checked by ServerConfig.check
+	return pool
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
+	ex := claim(req.Context(), req.Method == http.MethodPost)
+	ctx, cancel := req.Context(), context.CancelFunc(func() {})
+	if req.Method == http.MethodDelete {
+		ctx, cancel = context.WithTimeout(ctx, goodbyeTimeout)
+	}
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteHeaders: func() { ex.note(func(f *facts) { f.sent = true }) },
+	})
+	out := req.Clone(ctx)
+	if out.URL.Host == t.host {
+		for name, values := range t.headers {
+			out.Header[name] = values
+		}
+	}
+	ex.note(func(f *facts) { f.session = out.Header.Get("Mcp-Session-Id") != "" })
+	resp, err := t.base.RoundTrip(out)
+	if err != nil {
+		cancel()
+		ex.note(func(f *facts) { f.fault = err })
+		return nil, err
+	}
+	resp.Body = &closer{ReadCloser: resp.Body, cancel: cancel}
+	if err := t.judge(ex, resp, expects(req)); err != nil {
+		resp.Body.Close()
+		ex.note(func(f *facts) { f.fault = err })
+		return nil, err
+	}
+	return resp, nil
+}
+
+// expectation is what a request is answered with.
+type expectation int
+
+const (
+	nothing expectation = iota // a notification or a goodbye: what comes is ignored
+	stream                     // the rest of an event stream
+	reply                      // a JSON-RPC response, plain or as an event
+)
+
+func expects(req *http.Request) expectation {
+	switch {
+	case req.Method == http.MethodGet:
+		return stream
+	case req.Method != http.MethodPost || req.GetBody == nil:
+		return nothing
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return nothing
+	}
+	defer body.Close()
+	var call struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+	}
+	if json.NewDecoder(body).Decode(&call) != nil || len(call.ID) == 0 || call.Method == "" {
+		return nothing
+	}
+	return reply
+}
+
+// judge looks at an answer before the SDK does. An error means that the SDK must not see it.
+func (t *roundTripper) judge(ex *exchange, resp *http.Response, want expectation) error {
+	if want != stream { // resuming tells nothing new about the call itself
+		ex.note(func(f *facts) { f.status, f.retryAfter = resp.StatusCode, resp.Header.Get("Retry-After") })
+	}
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case want == stream && resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("stream not resumed: HTTP %d", resp.StatusCode)
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		return &redirectError{status: resp.StatusCode}
+	case resp.StatusCode >= 400:
+		return keepError(ex, resp, media)
+	case want != reply:
+		t.bound(ex, resp)
+		return nil
+	case media == "application/json":
+		return buffer(ex, resp)
+	case media == "text/event-stream":
+		t.bound(ex, resp)
+		return nil
+	}
+	if media == "" {
+		media = "nothing"
+	}
+	return &mediaError{media: media}
+}
+
+// keepError lets the SDK have an error answer only if it is a JSON-RPC error, which it reports without giving up the
+// connection.
+func keepError(ex *exchange, resp *http.Response, media string) error {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	resp.Body.Close()
+	if err != nil || media != "application/json" {
+		return &statusError{status: resp.StatusCode}
+	}
+	ex.note(func(f *facts) { f.answer = body })
+	msg, err := jsonrpc.DecodeMessage(body)
+	if response, ok := msg.(*jsonrpc.Response); err != nil || !ok || response.Error == nil {
+		return &statusError{status: resp.StatusCode}
+	}
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return nil
+}
+
+// buffer reads a JSON answer whole, so that one that breaks off, is too large or is no JSON fails its own request and
+// not the SDK's connection, which other calls share.
+func buffer(ex *exchange, resp *http.Response) error {
+	limit := int64(maxUnwatched)
+	if ex != nil {
+		limit = ex.limit
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	ex.note(func(f *facts) { f.read = int64(len(body)) })
+	if int64(len(body)) > limit {
+		ex.overflow()
+		return errTooLarge
+	}
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if _, err := jsonrpc.DecodeMessage(body); err != nil {
+		return &mediaError{media: "JSON that is no JSON-RPC message"}
+	}
+	ex.note(func(f *facts) { f.answer = body })
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return nil
+}
+
+// bound limits and watches a streamed answer.
+func (t *roundTripper) bound(ex *exchange, resp *http.Response) {
+	limit := int64(maxUnwatched)
+	if ex != nil {
+		limit = ex.limit
+	}
+	resp.Body = &boundedStream{body: resp.Body, ex: ex, left: limit}
+}
+
+// closer ends the request's own timer with its body.
+type closer struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+// Close implements io.Closer.
+func (c *closer) Close() error {
+	defer c.cancel()
+	return c.ReadCloser.Close()
+}
+
+// boundedStream reads an event stream up to a bound and keeps the data of its last whole event.
+type boundedStream struct {
+	body  io.ReadCloser
+	ex    *exchange
+	left  int64
+	event eventScanner
+}
+
+// Read implements io.Reader. Beyond the bound it fails: also for those who only want to drain the body.
+func (s *boundedStream) Read(p []byte) (int, error) {
+	if s.left <= 0 {
+		s.ex.overflow()
+		return 0, errTooLarge
+	}
+	if int64(len(p)) > s.left {
+		p = p[:s.left]
+	}
+	n, err := s.body.Read(p)
+	s.left -= int64(n)
+	if s.ex != nil && n > 0 {
+		last := s.event.feed(p[:n])
+		s.ex.note(func(f *facts) {
+			f.read += int64(n)
+			if last != nil {
+				f.answer = last
+			}
+		})
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.ex.note(func(f *facts) { f.fault = err })
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (s *boundedStream) Close() error { return s.body.Close() }
