@@ -1,0 +1,134 @@
+import { kinds, type Kind } from "./model/kind";
+
+// The address is the state of the page: what is shown can be linked to, reloaded and left with the browser's back button.
+
+export interface Selection {
+  /** The agent whose events are listed; null stands for the main agent. */
+  agent: string | null;
+  /** The types of events that are listed; null stands for all. */
+  types: readonly Kind[] | null;
+  /** What the list is searched for. */
+  search: string;
+  /** The id of the event whose details are shown. */
+  event: string | null;
+  tab: Tab;
+}
+
+export const tabs = ["content", "state", "raw"] as const;
+export type Tab = (typeof tabs)[number];
+
+export type Route =
+  | { page: "sessions"; namespace: string }
+  | { page: "conversation"; namespace: string; name: string }
+  | { page: "trajectory"; namespace: string; name: string; selection: Selection }
+  | { page: "unknown"; path: string };
+
+export interface Parsed {
+  route: Route;
+  /** Parameters that this version does not know: kept in the address. */
+  rest: readonly (readonly [string, string])[];
+  /** What in the address could not be used, in words. */
+  notices: readonly string[];
+  /** Whether the address is an older form that is to be replaced by format's. */
+  moved: boolean;
+}
+
+export const nothingSelected: Selection = { agent: null, types: null, search: "", event: null, tab: "content" };
+
+/** parse reads an address relative to the page's base: path without a leading slash, search with or without its mark. */
+export function parse(path: string, search: string): Parsed {
+  const params = new URLSearchParams(search);
+  const parts = path.split("/").filter((part) => part !== "");
+  const names = decode(parts);
+  if (parts.length === 0) {
+    const namespace = params.get("namespace") ?? "";
+    return { route: { page: "sessions", namespace }, rest: others(params, ["namespace"]), notices: [], moved: false };
+  }
+  const [projects, namespace, sessions, name, view] = names ?? [];
+  const inSession = projects === "projects" && sessions === "sessions" && namespace !== undefined && name !== undefined;
+  if (inSession && parts.length === 4) {
+    if (params.get("trajectory") === "open") {
+      params.delete("trajectory");
+      return { ...trajectory(namespace, name, params), moved: true };
+    }
+    return { route: { page: "conversation", namespace, name }, rest: others(params, []), notices: [], moved: false };
+  }
+  if (inSession && parts.length === 5 && view === "trajectory") return trajectory(namespace, name, params);
+  return { route: { page: "unknown", path }, rest: [], notices: [], moved: false };
+}
+
+/** format is the address of a route, relative to the page's base. */
+export function format(route: Route, rest: Parsed["rest"] = []): string {
+  const params = new URLSearchParams();
+  let path = "";
+  switch (route.page) {
+    case "sessions":
+      if (route.namespace !== "") params.set("namespace", route.namespace);
+      break;
+    case "conversation":
+      path = sessionPath(route.namespace, route.name);
+      break;
+    case "trajectory":
+      path = sessionPath(route.namespace, route.name) + "/trajectory";
+      select(params, route.selection);
+      break;
+    case "unknown":
+      path = route.path;
+  }
+  for (const [key, value] of rest) params.append(key, value);
+  const query = params.toString();
+  return query === "" ? path : `${path}?${query}`;
+}
+
+function trajectory(namespace: string, name: string, params: URLSearchParams): Parsed {
+  const notices: string[] = [];
+  const types = parseTypes(params.get("types"), notices);
+  const tab = params.get("tab");
+  if (tab !== null && !isTab(tab)) notices.push(`The address names no tab of the details: “${tab}”.`);
+  const selection: Selection = {
+    agent: params.get("agent") || null,
+    types,
+    search: params.get("q") ?? "",
+    event: params.get("event") || null,
+    tab: tab !== null && isTab(tab) ? tab : "content",
+  };
+  const rest = others(params, ["agent", "types", "q", "event", "tab"]);
+  return { route: { page: "trajectory", namespace, name, selection }, rest, notices, moved: false };
+}
+
+function parseTypes(value: string | null, notices: string[]): readonly Kind[] | null {
+  if (value === null || value === "") return null;
+  const wanted = value.split(",");
+  const known = kinds.filter((kind) => wanted.includes(kind));
+  const unknown = wanted.filter((word) => !kinds.some((kind) => kind === word));
+  if (unknown.length > 0) notices.push(`The address names types of events that there are not: ${unknown.join(", ")}.`);
+  return known.length === 0 || known.length === kinds.length ? null : known;
+}
+
+function select(params: URLSearchParams, selection: Selection): void {
+  if (selection.agent !== null) params.set("agent", selection.agent);
+  if (selection.types !== null) params.set("types", selection.types.join(","));
+  if (selection.search !== "") params.set("q", selection.search);
+  if (selection.event !== null) params.set("event", selection.event);
+  if (selection.tab !== "content") params.set("tab", selection.tab);
+}
+
+function others(params: URLSearchParams, known: readonly string[]): [string, string][] {
+  return [...params].filter(([key]) => !known.includes(key));
+}
+
+function sessionPath(namespace: string, name: string): string {
+  return `projects/${encodeURIComponent(namespace)}/sessions/${encodeURIComponent(name)}`;
+}
+
+function decode(parts: readonly string[]): string[] | null {
+  try {
+    return parts.map(decodeURIComponent);
+  } catch {
+    return null;
+  }
+}
+
+function isTab(word: string): word is Tab {
+  return tabs.some((tab) => tab === word);
+}
