@@ -63,6 +63,7 @@ var allowed = map[string][]string{
 	"pkg/trajectory/server":          {"pkg/trajectory", "pkg/runevent", "pkg/cas", "pkg/message", "pkg/session"},
 	"pkg/trajectory/server/kubeauth": {"api/v1alpha1", "pkg/trajectory/server", "pkg/trajectory"},
 	"api/v1alpha1":                   {},
+	"api/openapi":                    {},
 	"controllers":                    {"api/v1alpha1", "pkg/kube", "pkg/agent", "pkg/worker", "pkg/session", "pkg/runevent", "pkg/cas", "pkg/budget", "pkg/message"},
 	"web":                            {},
 	"cmd/...":                        {"..."},
