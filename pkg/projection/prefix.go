@@ -95,7 +95,6 @@ func storedBlocks(blocks []message.Block) []message.Block {
 			stored = append(stored, blocks...)
 		}
 		sum := sha256.Sum256(body)
-		stored[i].Data = ""
 		stored[i].Ref = &message.BlobRef{Digest: digestScheme + hex.EncodeToString(sum[:]), Size: int64(len(body))}
 	}
 	return stored

@@ -84,11 +84,11 @@ func TestProjectorSharesWhatStayed(t *testing.T) {
 	if &second.Messages[1].Content.Blocks[0] != &history[1].Content.Blocks[0] {
 		t.Error("an unaltered message was copied")
 	}
-	_ = append(second.Messages, userText("the caller's own"))
 	third, err := p.Project(Input{Model: testModels[0], History: append(slices.Clone(history), userText("third"))})
 	if err != nil {
 		t.Fatal(err)
 	}
+	_ = append(second.Messages, userText("the caller's own"))
 	if got := third.Messages[3].Content.Text; got != "third" {
 		t.Errorf("row 3 is %q: appending to an earlier result reached a later one", got)
 	}
