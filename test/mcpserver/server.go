@@ -1,7 +1,8 @@
 // Package mcpserver is a small MCP server over streamable HTTP with deterministic tools, for tests and the demo.
 //
-// Guarantees: what a tool with an effect did is recorded and can be read, so that a test can prove that nothing ran
-// twice; a tool that waits can be released from outside or ends with its caller; nothing depends on time or chance.
+// Guarantees: what a tool with an effect did is recorded before its answer is sent and can be read, so that a test can
+// prove that nothing ran twice; a tool that waits can be released from outside or ends with its caller; nothing depends
+// on time or chance.
 package mcpserver
 
 import (
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -19,8 +21,12 @@ import (
 // Path is where the MCP endpoint is.
 const Path = "/mcp"
 
-// maxBig bounds what the tool big makes, in bytes.
-const maxBig = 256 << 20
+const (
+	// maxBig bounds what the tool big makes, in bytes.
+	maxBig = 256 << 20
+	// idleSession is how long a session is kept whose client has gone without a word.
+	idleSession = 10 * time.Minute
+)
 
 // Options tune a server. The zero value is usable.
 type Options struct {
@@ -28,9 +34,15 @@ type Options struct {
 	Version string
 }
 
-// Server is an http.Handler: the MCP endpoint at Path, and beside it /_effects, /_started and /_release for tests.
+// Server is an http.Handler: the MCP endpoint at Path, and beside it for tests
+//
+//	GET  /_effects?part=TEXT  the effects, those whose text contains TEXT, as a JSON array of {tool, text}
+//	GET  /_started?key=KEY    how many calls of waiting tools with that key have begun, as a number
+//	POST /_release?key=KEY    lets the waiting calls with that key end, later ones too
+//	POST /_forget             ends all sessions, as a restart would
 type Server struct {
-	mux *http.ServeMux
+	mux    *http.ServeMux
+	server *mcp.Server
 
 	mu       sync.Mutex
 	effects  []Effect
@@ -50,13 +62,17 @@ func New(opts Options) *Server {
 		opts.Version = "1.0.0"
 	}
 	s := &Server{mux: http.NewServeMux(), started: map[string]int{}, released: map[string]chan struct{}{}}
-	server := mcp.NewServer(&mcp.Implementation{Name: "agentloop-demo-tools", Version: opts.Version}, nil)
-	s.register(server)
-	s.mux.Handle(Path, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
-	s.mux.HandleFunc("GET /_effects", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Effects("")) })
+	s.server = mcp.NewServer(&mcp.Implementation{Name: "agentloop-demo-tools", Version: opts.Version}, nil)
+	s.register(s.server)
+	s.mux.Handle(Path, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.server }, &mcp.StreamableHTTPOptions{SessionTimeout: idleSession}))
+	s.mux.HandleFunc("GET /_effects", func(w http.ResponseWriter, r *http.Request) { writeJSON(w, s.Effects(r.FormValue("part"))) })
 	s.mux.HandleFunc("GET /_started", func(w http.ResponseWriter, r *http.Request) { writeJSON(w, s.Started(r.FormValue("key"))) })
 	s.mux.HandleFunc("POST /_release", func(w http.ResponseWriter, r *http.Request) {
 		s.Release(r.FormValue("key"))
+		w.WriteHeader(http.StatusNoContent)
+	})
+	s.mux.HandleFunc("POST /_forget", func(w http.ResponseWriter, _ *http.Request) {
+		s.Forget()
 		w.WriteHeader(http.StatusNoContent)
 	})
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
@@ -100,6 +116,13 @@ func (s *Server) Release(key string) {
 	case <-gate:
 	default:
 		close(gate)
+	}
+}
+
+// Forget ends all sessions; clients learn of it with their next request.
+func (s *Server) Forget() {
+	for session := range s.server.Sessions() {
+		_ = session.Close() // it may have ended meanwhile
 	}
 }
 
@@ -177,13 +200,13 @@ func (s *Server) register(server *mcp.Server) {
 			return text(fmt.Sprintf("note %d written", s.effect("append_note", in.Text))), nil, nil
 		})
 	mcp.AddTool(server, &mcp.Tool{Name: "slow_note", Description: "Writes a note down and answers only when it is released."},
-		func(ctx context.Context, _ *mcp.CallToolRequest, in keyed) (*mcp.CallToolResult, any, error) {
+		func(ctx context.Context, req *mcp.CallToolRequest, in keyed) (*mcp.CallToolResult, any, error) {
 			s.effect("slow_note", in.Key)
-			return s.wait(ctx, in.Key)
+			return s.wait(ctx, req, in.Key)
 		})
 	mcp.AddTool(server, &mcp.Tool{Name: "slow", Description: "Answers only when it is released; has no effect.", Annotations: readOnly},
-		func(ctx context.Context, _ *mcp.CallToolRequest, in keyed) (*mcp.CallToolResult, any, error) {
-			return s.wait(ctx, in.Key)
+		func(ctx context.Context, req *mcp.CallToolRequest, in keyed) (*mcp.CallToolResult, any, error) {
+			return s.wait(ctx, req, in.Key)
 		})
 	mcp.AddTool(server, &mcp.Tool{Name: "big", Description: "Returns a long text.", Annotations: readOnly},
 		func(_ context.Context, _ *mcp.CallToolRequest, in size) (*mcp.CallToolResult, any, error) {
@@ -208,8 +231,12 @@ func (s *Server) register(server *mcp.Server) {
 		})
 }
 
-func (s *Server) wait(ctx context.Context, key string) (*mcp.CallToolResult, any, error) {
+// wait reports that it waits, if the caller wants to know, and waits.
+func (s *Server) wait(ctx context.Context, req *mcp.CallToolRequest, key string) (*mcp.CallToolResult, any, error) {
 	s.begin(key)
+	if token := req.Params.GetProgressToken(); token != nil {
+		_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: 1, Message: "waiting for " + key})
+	}
 	select {
 	case <-s.gate(key):
 		return text("released"), nil, nil

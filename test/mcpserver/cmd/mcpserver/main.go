@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -43,7 +44,7 @@ func run() error {
 		<-ctx.Done()
 		_ = server.Close() // ends Serve
 	}()
-	if err := server.Serve(listener); err != http.ErrServerClosed {
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
