@@ -186,7 +186,7 @@ func (a *assembly) assistant(index int, m message.Message) {
 		case message.BlockText:
 			adaptAssistantText(&list, b, same)
 		case message.BlockImage:
-			list.image(a.model.Images)
+			list.replaceImage(ownImagePlaceholder) // no protocol takes an image back as a reply
 		case message.BlockToolCall:
 			a.call(&list, b, same)
 		}

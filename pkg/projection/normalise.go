@@ -7,6 +7,7 @@ import (
 // Texts that stand for what a request cannot hold. They are fixed, so that the same history gives the same bytes.
 const (
 	imagePlaceholder    = "(image left out: this model takes text only)"
+	ownImagePlaceholder = "(image left out: it was part of a reply)"
 	noOutputPlaceholder = "(no output)"
 	noTextPlaceholder   = "(no text)"
 	repairText          = "No result provided"
@@ -74,17 +75,14 @@ func (l *blockList) blocks() []message.Block {
 	return l.in
 }
 
-// image passes an image on, or one placeholder for a run of images when the model takes none.
-func (l *blockList) image(taken bool) {
-	switch {
-	case taken:
-		l.keep()
-	case l.inRun:
+// replaceImage puts one placeholder in the place of a run of images.
+func (l *blockList) replaceImage(placeholder string) {
+	if l.inRun {
 		l.drop()
-	default:
-		l.replace(textBlock(imagePlaceholder))
-		l.inRun = true
+		return
 	}
+	l.replace(textBlock(placeholder))
+	l.inRun = true
 }
 
 // adaptContent returns what a user message or a tool result may hold: non-blank text and images. front, when it is not
@@ -107,7 +105,11 @@ func adaptContent(c message.Content, images bool, front, empty string) (message.
 			}
 			list.keep()
 		case message.BlockImage:
-			list.image(images)
+			if images {
+				list.keep()
+				continue
+			}
+			list.replaceImage(imagePlaceholder)
 		default: // thinking and calls belong to assistants only
 			list.drop()
 		}

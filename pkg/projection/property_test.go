@@ -80,7 +80,7 @@ func checkRows(t *testing.T, in Input, got Result) {
 			t.Errorf("row %d is empty", i)
 		}
 		for j, b := range m.Content.Blocks {
-			if b.Type == message.BlockText && blank(b.Text) || b.Type == message.BlockImage && !in.Model.Images {
+			if b.Type == message.BlockText && blank(b.Text) || b.Type == message.BlockImage && (!in.Model.Images || m.Role == message.RoleAssistant) {
 				t.Errorf("row %d: block %d must not be in a request to this model", i, j)
 			}
 		}
@@ -253,6 +253,30 @@ func FuzzProject(f *testing.F) {
 		}
 		checkProjection(t, in)
 	})
+}
+
+// FuzzHistories lets the bytes decide what randomInput draws, so that every input is a history.
+func FuzzHistories(f *testing.F) {
+	f.Add([]byte("agentloop"))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		checkProjection(t, randomInput(rand.New(&byteSource{raw: raw, rest: rand.NewPCG(1, 2)})))
+	})
+}
+
+// byteSource draws from bytes, then from a fixed generator.
+type byteSource struct {
+	raw  []byte
+	rest rand.Source
+}
+
+func (s *byteSource) Uint64() uint64 {
+	if len(s.raw) == 0 {
+		return s.rest.Uint64()
+	}
+	b := s.raw[0]
+	s.raw = s.raw[1:]
+	return uint64(b) * 0x9E3779B97F4A7C15
 }
 
 var testModels = []provider.Model{
