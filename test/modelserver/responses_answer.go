@@ -24,26 +24,26 @@ type responsesOutputDetails struct {
 
 // response is the response object of answers and events.
 type response struct {
-	ID                string               `json:"id"`
-	Object            string               `json:"object"`
-	CreatedAt         int64                `json:"created_at"`
-	Status            string               `json:"status"`
-	Error             *responseError       `json:"error"`
-	IncompleteDetails *responsesIncomplete `json:"incomplete_details"`
-	Instructions      any                  `json:"instructions"`
-	MaxOutputTokens   any                  `json:"max_output_tokens"`
-	Metadata          any                  `json:"metadata"`
-	Model             string               `json:"model"`
-	Output            []any                `json:"output"`
-	ParallelToolCalls bool                 `json:"parallel_tool_calls"`
-	Reasoning         any                  `json:"reasoning"`
-	Store             any                  `json:"store"`
-	Temperature       any                  `json:"temperature"`
-	ToolChoice        any                  `json:"tool_choice"`
-	Tools             any                  `json:"tools"`
-	TopP              any                  `json:"top_p"`
-	Truncation        any                  `json:"truncation"`
-	Usage             *responsesUsage      `json:"usage"`
+	ID                string                      `json:"id"`
+	Object            string                      `json:"object"`
+	CreatedAt         int64                       `json:"created_at"`
+	Status            string                      `json:"status"`
+	Error             *responseError              `json:"error"`
+	IncompleteDetails *responsesIncompleteDetails `json:"incomplete_details"`
+	Instructions      any                         `json:"instructions"`
+	MaxOutputTokens   any                         `json:"max_output_tokens"`
+	Metadata          any                         `json:"metadata"`
+	Model             string                      `json:"model"`
+	Output            []any                       `json:"output"`
+	ParallelToolCalls bool                        `json:"parallel_tool_calls"`
+	Reasoning         any                         `json:"reasoning"`
+	Store             any                         `json:"store"`
+	Temperature       any                         `json:"temperature"`
+	ToolChoice        any                         `json:"tool_choice"`
+	Tools             any                         `json:"tools"`
+	TopP              any                         `json:"top_p"`
+	Truncation        any                         `json:"truncation"`
+	Usage             *responsesUsage             `json:"usage"`
 }
 
 type responseError struct {
@@ -51,7 +51,7 @@ type responseError struct {
 	Message string `json:"message"`
 }
 
-type responsesIncomplete struct {
+type responsesIncompleteDetails struct {
 	Reason string `json:"reason"`
 }
 
@@ -97,7 +97,7 @@ type (
 const (
 	responsesInProgress = "in_progress"
 	responsesCompleted  = "completed"
-	responsesIncomplet  = "incomplete"
+	responsesIncomplete = "incomplete"
 )
 
 func (p responsesAPI) usage(a *answer) *responsesUsage {
@@ -143,14 +143,14 @@ func (p responsesAPI) base(c *call, a *answer) response {
 func (p responsesAPI) finished(r response, a *answer, output []any) response {
 	r.Output, r.Usage = append(r.Output, output...), p.usage(a)
 	r.Status = responsesStatus(a)
-	if r.Status != responsesIncomplet {
+	if r.Status != responsesIncomplete {
 		return r
 	}
 	reason := "max_output_tokens"
 	if a.stop != stopLength && a.stop != stopContext {
 		reason = a.stop
 	}
-	r.IncompleteDetails = &responsesIncomplete{reason}
+	r.IncompleteDetails = &responsesIncompleteDetails{reason}
 	return r
 }
 
@@ -160,7 +160,7 @@ func responsesStatus(a *answer) string {
 	case stopStop, stopToolUse, stopRefusal, stopPause:
 		return responsesCompleted
 	}
-	return responsesIncomplet
+	return responsesIncomplete
 }
 
 // items are the answer's output items. Reasoning is sealed with its id and the item it leads to.
