@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/cas/memstore"
 	"github.com/agentloop/agentloop/pkg/message"
@@ -135,9 +137,12 @@ type scriptedTools struct {
 	calls       []string
 }
 
-func (s *scriptedTools) Connect(context.Context, *session.ToolSet) (tool.Set, error) {
+func (s *scriptedTools) Connect(_ context.Context, want *session.ToolSet) (tool.Set, error) {
 	if s.connectErr != nil {
 		return nil, s.connectErr
+	}
+	if want != nil && !cmp.Equal(want.Tools, s.definitions) {
+		return nil, fmt.Errorf("a takeover asks for other tools than the run was started with:\n%s", cmp.Diff(s.definitions, want.Tools))
 	}
 	return s, nil
 }

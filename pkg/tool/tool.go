@@ -18,15 +18,42 @@ type Definition struct {
 	// Tool is what the model sees: a name that every provider accepts (at most 64 of [a-zA-Z0-9_-]).
 	message.Tool
 	// Server is the tool server's name in the session; empty for built-in tools. RemoteName is the tool's name there.
-	Server     string `json:"server,omitempty"`
-	RemoteName string `json:"remoteName,omitempty"`
+	Server     string
+	RemoteName string
 	// ReadOnly and Idempotent are the server's own annotations.
-	ReadOnly   bool `json:"readOnly,omitempty"`
-	Idempotent bool `json:"idempotent,omitempty"`
+	ReadOnly   bool
+	Idempotent bool
 	// RetrySafe says that the session's author allows the tool to be run again after an interruption.
-	RetrySafe bool `json:"retrySafe,omitempty"`
+	RetrySafe bool
 	// RequiresApproval says that a person must approve each call.
-	RequiresApproval bool `json:"requiresApproval,omitempty"`
+	RequiresApproval bool
+}
+
+// storedDefinition is a definition's JSON. It names the tool as a field, because message.Tool brings JSON methods of its
+// own, which embedding would make the definition's.
+type storedDefinition struct {
+	Tool             message.Tool `json:"tool"`
+	Server           string       `json:"server,omitempty"`
+	RemoteName       string       `json:"remoteName,omitempty"`
+	ReadOnly         bool         `json:"readOnly,omitempty"`
+	Idempotent       bool         `json:"idempotent,omitempty"`
+	RetrySafe        bool         `json:"retrySafe,omitempty"`
+	RequiresApproval bool         `json:"requiresApproval,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (d Definition) MarshalJSON() ([]byte, error) {
+	return json.Marshal(storedDefinition{d.Tool, d.Server, d.RemoteName, d.ReadOnly, d.Idempotent, d.RetrySafe, d.RequiresApproval})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Definition) UnmarshalJSON(raw []byte) error {
+	var stored storedDefinition
+	if err := json.Unmarshal(raw, &stored); err != nil {
+		return err
+	}
+	*d = Definition{stored.Tool, stored.Server, stored.RemoteName, stored.ReadOnly, stored.Idempotent, stored.RetrySafe, stored.RequiresApproval}
+	return nil
 }
 
 // Repeatable says whether an interrupted call may be run again: the server's annotations and the author agree.

@@ -207,7 +207,9 @@ func TestLostSessionsLeaveNothing(t *testing.T) {
 	before := runtime.NumGoroutine()
 	f := &fake{sessions: map[string]bool{}, pages: []string{"[" + plainTool + "]"}}
 	server := httptest.NewServer(f)
-	set, _, err := Connect(t.Context(), []ServerConfig{config(server.URL)}, Options{Addresses: local})
+	cfg := config(server.URL)
+	cfg.RetrySafe = []string{All}
+	set, _, err := Connect(t.Context(), []ServerConfig{cfg}, Options{Addresses: local})
 	if err != nil {
 		t.Fatal(err)
 	}

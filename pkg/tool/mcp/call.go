@@ -193,5 +193,5 @@ func (c *invocation) fail(f failure, started time.Time) tool.Result {
 
 // rejected says that an error status means that the request was not acted on.
 func rejected(status int) bool {
-	return status >= 400 && status < 500 || status == http.StatusServiceUnavailable
+	return status >= 400 && status < 500 && status != http.StatusRequestTimeout
 }

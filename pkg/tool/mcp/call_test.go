@@ -142,7 +142,7 @@ var failures = map[string]struct {
 	},
 	"a result of a wrong shape": {
 		call:    func(w http.ResponseWriter, _ *http.Request, req rpcRequest) { answer(w, req, `{"content":"text"}`) },
-		outcome: "transport", text: []string{"Its effect is unknown"},
+		outcome: "protocol", text: []string{"a result that cannot be read", "probably done its work"},
 	},
 	"a request for a person's input": {
 		call: func(w http.ResponseWriter, _ *http.Request, req rpcRequest) {
@@ -209,7 +209,9 @@ func TestSessionThatEnded(t *testing.T) {
 				refuse(w, req)
 				return true
 			}
-			set := connect(t, config(f.start(t).URL), Options{})
+			cfg := config(f.start(t).URL)
+			cfg.RetrySafe = []string{"add"}
+			set := connect(t, cfg, Options{})
 			f.forget()
 			got := call(t, set, "srv__add", `{}`)
 			wantText(t, got, "ok")
@@ -274,6 +276,7 @@ func TestServerThatWasRestarted(t *testing.T) {
 	serve := func(l net.Listener) (*fake, *http.Server) {
 		f := &fake{pages: []string{"[" + plainTool + "," + riskyTool + "]"}, sessions: map[string]bool{}}
 		server := &http.Server{Handler: f}
+		server.SetKeepAlivesEnabled(false) // so that no old connection is tried after the restart
 		go server.Serve(l)
 		return f, server
 	}

@@ -406,3 +406,11 @@ func TestTLSTrustsTheBundleOnly(t *testing.T) {
 	set := connect(t, cfg, Options{})
 	wantText(t, call(t, set, "srv__add", `{}`), "ok")
 }
+
+func TestPlainHTTPBehindAnHTTPSURL(t *testing.T) {
+	cfg := config("https" + strings.TrimPrefix((&fake{}).start(t).URL, "http"))
+	_, problems, err := Connect(t.Context(), []ServerConfig{cfg}, Options{Addresses: local})
+	if err == nil || len(problems) != 1 || !strings.Contains(problems[0].Message, "it does not speak TLS: use http:// in url") {
+		t.Errorf("error %v, problems %+v", err, problems)
+	}
+}

@@ -85,7 +85,7 @@ func network(err error) (string, bool) {
 		return "its certificate is for another host name", false
 	case errors.As(err, &invalid):
 		return "its certificate is not valid", false
-	case errors.As(err, &record):
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return "it does not speak TLS: use http:// in url", false
 	case errors.Is(err, ErrAddressRefused):
 		return ErrAddressRefused.Error(), false

@@ -36,8 +36,9 @@ func (s *server) list(ctx context.Context) ([]listed, []ServerProblem, error) {
 	var tools []listed
 	seen := map[string]bool{}
 	params := &sdk.ListToolsParams{}
+	left := s.cfg.maxResponse(s.opts) // for all pages together
 	for page := 0; ; page++ {
-		ex := &exchange{limit: s.cfg.maxResponse(s.opts)}
+		ex := &exchange{limit: left}
 		result, err := session.ListTools(watch(ctx, ex), params)
 		facts := ex.end()
 		if err != nil {
@@ -51,7 +52,8 @@ func (s *server) list(ctx context.Context) ([]listed, []ServerProblem, error) {
 		if result.NextCursor == "" {
 			return tools, nil, nil
 		}
-		if seen[result.NextCursor] || page+1 >= maxPages {
+		left -= facts.read
+		if seen[result.NextCursor] || page+1 >= maxPages || left <= 0 {
 			return tools, []ServerProblem{s.skipped("", "its list of tools does not end: only the first pages are used")}, nil
 		}
 		seen[result.NextCursor] = true

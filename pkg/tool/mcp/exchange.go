@@ -29,7 +29,7 @@ type exchange struct {
 
 // facts are the observations of an exchange.
 type facts struct {
-	// sent says that the request's headers were handed to the network: the server may have acted.
+	// sent says that the request had a connection to be written to: the server may have acted.
 	sent bool
 	// status is the HTTP status of the answer, 0 for none; retryAfter its Retry-After header.
 	status     int

@@ -35,13 +35,6 @@ func (c *invocation) effect() string {
 	return unknown
 }
 
-// harmless says that sending again a call that the server refused cannot do harm: by all that is known it was not
-// run, and the tool or the author says that even running twice would do nothing.
-func (c *invocation) harmless() bool {
-	d := c.entry.definition
-	return d.ReadOnly || d.Idempotent || d.RetrySafe
-}
-
 // unopened is the failure of a call without a session.
 func (c *invocation) unopened(ctx context.Context, err error) *failure {
 	var failed *connectError
@@ -81,6 +74,9 @@ func (c *invocation) judge(ctx context.Context, seen facts) *failure {
 		return &failure{outcome: outcomeProtocol, status: seen.status, text: fmt.Sprintf("The tool server %q answered with %s instead of a result. %s", name, media.media, c.effect())}
 	case !seen.sent:
 		return c.unsent(seen)
+	}
+	if seen.result() != nil {
+		return &failure{outcome: outcomeProtocol, status: seen.status, text: fmt.Sprintf("The tool server %q answered with a result that cannot be read. %s", name, c.effectOfAnswered())}
 	}
 	if rpc := seen.rpcError(); rpc != nil {
 		return &failure{outcome: outcomeProtocol, status: seen.status, text: fmt.Sprintf("The tool server %q reports an error: %s", name, rpc)}
@@ -152,7 +148,8 @@ func (c *invocation) refused(seen facts) *failure {
 	case seen.session && sessionEnded(status, rpc):
 		f.lost = true
 		f.text = fmt.Sprintf("The tool server %q had ended its session and refused the call (HTTP %d). %s Call again if it is still wanted.", name, status, notRun)
-		if c.harmless() {
+		// A refused call was not run, says the server. What lies between here and there may have run it all the same.
+		if c.entry.definition.Repeatable() {
 			f.resend = fmt.Sprintf("session ended (HTTP %d)", status)
 		}
 	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:

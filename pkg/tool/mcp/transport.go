@@ -99,7 +99,9 @@ func (t *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		ctx, cancel = context.WithTimeout(ctx, goodbyeTimeout)
 	}
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteHeaders: func() { ex.note(func(f *facts) { f.sent = true }) },
+		// The transport begins anew only when it knows that nothing was written before.
+		GetConn: func(string) { ex.note(func(f *facts) { f.sent = false }) },
+		GotConn: func(httptrace.GotConnInfo) { ex.note(func(f *facts) { f.sent = true }) },
 	})
 	out := req.Clone(ctx)
 	if out.URL.Host == t.host {

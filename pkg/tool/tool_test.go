@@ -1,0 +1,59 @@
+package tool
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agentloop/agentloop/pkg/message"
+)
+
+// TestDefinitionKeepsItsMarks holds the stored form to every field: a takeover calls tools by what was stored.
+func TestDefinitionKeepsItsMarks(t *testing.T) {
+	want := Definition{
+		Tool:   message.Tool{Name: "srv__add", Description: "adds", Parameters: []byte(`{"type":"object"}`)},
+		Server: "srv", RemoteName: "add", ReadOnly: true, Idempotent: true, RetrySafe: true, RequiresApproval: true,
+	}
+	raw, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Definition
+	if err := json.Unmarshal(raw, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", raw, diff)
+	}
+	const stored = `{"tool":{"name":"srv__add","description":"adds","parameters":{"type":"object"}},"server":"srv","remoteName":"add",` +
+		`"readOnly":true,"idempotent":true,"retrySafe":true,"requiresApproval":true}`
+	if string(raw) != stored {
+		t.Errorf("stored form: got %s, want %s", raw, stored)
+	}
+}
+
+// TestSafety holds the marks to the rule that a server's word alone never makes the engine less careful.
+func TestSafety(t *testing.T) {
+	cases := map[string]struct {
+		definition             Definition
+		repeatable, concurrent bool
+	}{
+		"nothing said":                        {Definition{}, false, false},
+		"the server says read-only":           {Definition{ReadOnly: true}, false, true},
+		"the server says idempotent":          {Definition{Idempotent: true}, false, false},
+		"the author says safe, server silent": {Definition{RetrySafe: true}, false, true},
+		"both agree on read-only":             {Definition{ReadOnly: true, RetrySafe: true}, true, true},
+		"both agree on idempotent":            {Definition{Idempotent: true, RetrySafe: true}, true, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.definition.Repeatable(); got != tc.repeatable {
+				t.Errorf("Repeatable() = %v, want %v", got, tc.repeatable)
+			}
+			if got := tc.definition.Concurrent(); got != tc.concurrent {
+				t.Errorf("Concurrent() = %v, want %v", got, tc.concurrent)
+			}
+		})
+	}
+}
