@@ -25,7 +25,7 @@ func start(t *testing.T) (*mcpserver.Server, string, *mcp.Set) {
 	t.Cleanup(web.Close)
 	t.Cleanup(web.CloseClientConnections)
 	set, problems, err := mcp.Connect(t.Context(), []mcp.ServerConfig{{
-		Name: "demo", URL: web.URL + mcpserver.Path, Allow: []string{mcp.All}, CallTimeout: 20 * time.Second,
+		Name: "demo", URL: web.URL + mcpserver.Path, Allow: []string{mcp.All}, RetrySafe: []string{mcp.All}, CallTimeout: 20 * time.Second,
 	}}, mcp.Options{Addresses: mcp.AddressPolicy{AllowLoopback: true}})
 	if err != nil || len(problems) > 0 {
 		t.Fatalf("connect: %v, problems %+v", err, problems)
@@ -154,7 +154,7 @@ func TestForgottenSessions(t *testing.T) {
 	}
 	resp.Body.Close()
 	if got := call(t, set, "add", `{"a":1,"b":1}`); got.Content.Text != "2" {
-		t.Errorf("a harmless call after that: %+v", got)
+		t.Errorf("a repeatable call after that: %+v", got)
 	}
 	if effects := server.Effects(""); len(effects) != 0 {
 		t.Errorf("effects %+v", effects)

@@ -201,11 +201,11 @@ func TestReferenceServerProgressTimeoutAndCancel(t *testing.T) {
 func TestReferenceServerEndsTheSession(t *testing.T) {
 	url := start(t)
 	recorder := &sessions{next: http.DefaultTransport}
-	set := connect(t, mcp.ServerConfig{URL: proxy(t, url, recorder), Allow: []string{mcp.All}})
+	set := connect(t, mcp.ServerConfig{URL: proxy(t, url, recorder), Allow: []string{mcp.All}, RetrySafe: []string{"echo"}})
 	recorder.end(t, url)
 	got := call(t, set, "echo", `{"message":"hello"}`)
 	if !strings.Contains(flat(got), "Echo: hello") || !strings.Contains(string(got.Details), "session ended (HTTP 400)") {
-		t.Errorf("a read-only call: %s, details %s", flat(got), got.Details)
+		t.Errorf("a repeatable call: %s, details %s", flat(got), got.Details)
 	}
 	recorder.end(t, url)
 	got = call(t, set, "toggle-subscriber-updates", `{}`)

@@ -405,25 +405,22 @@ func TestCallsDoNotWaitForEachOther(t *testing.T) {
 }
 
 func TestProgressReachesItsCall(t *testing.T) {
+	arrived := make(chan struct{})
 	url := sdkServer(t, nil, func(s *sdk.Server) {
 		raw(s, "steps", func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			seen := make(chan struct{})
 			for i := range 3 {
 				_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: float64(i + 1), Total: 3, Message: "step"})
 			}
 			_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: "another", Progress: 9})
-			close(seen)
-			// The answer waits until the client has seen the steps, by a second call of the test.
-			<-steps
+			<-arrived
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "done"}}}, nil
 		})
 	})
 	set := connect(t, config(url), Options{})
 	var got []string
 	result, err := set.Call(t.Context(), tool.Call{Name: "srv__steps"}, func(s string) {
-		got = append(got, s)
-		if len(got) == 3 {
-			close(steps)
+		if got = append(got, s); len(got) == 3 {
+			close(arrived)
 		}
 	})
 	if err != nil || text(result) != "done" {
@@ -433,9 +430,6 @@ func TestProgressReachesItsCall(t *testing.T) {
 		t.Errorf("progress (-want +got):\n%s", diff)
 	}
 }
-
-// steps is closed when all progress of TestProgressReachesItsCall has arrived.
-var steps = make(chan struct{})
 
 func TestArgumentsAreCheckedBeforeTheyAreSent(t *testing.T) {
 	pages := []string{`[{"name":"t","inputSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer","minimum":1},"s":{"type":"string"}}}},
