@@ -1,0 +1,307 @@
+package trajectory
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/runevent"
+)
+
+// Builder folds the run events of one session into an index. It is fed the records of each stream in order and makes
+// immutable Index values; a later Index costs only what was added since. Use from one goroutine at a time; an Index may
+// be used by any number.
+type Builder struct {
+	scope   cas.Scope
+	streams map[runevent.Stream]*stream
+	// nodes are in the order in which they were met; ids leads from an entry's id to its place.
+	nodes []*node
+	ids   *table[string]
+	runs  map[string]*run
+	// order has the runs' uids as they were met.
+	order   []string
+	notices []Notice
+	configs map[cas.Digest]*ModelName
+	parents map[string]string
+	// complete is the log position up to which no record of any stream is left out.
+	complete uint64
+	adjusted int
+	// expected is how long streams are known to have been.
+	expected map[runevent.Stream]int64
+	// epoch counts the indexes made: what is older than it is shared with one of them and must be copied before a change.
+	epoch int
+	// sorted are the nodes up to a place, in listing order.
+	sorted []int
+}
+
+// table leads from a key to a node's place. Builder writes, every Index reads: an Index ignores places beyond its own.
+type table[K comparable] struct {
+	mu     sync.RWMutex
+	places map[K]int
+}
+
+func newTable[K comparable]() *table[K] { return &table[K]{places: map[K]int{}} }
+
+func (t *table[K]) find(key K) (int, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	place, ok := t.places[key]
+	return place, ok
+}
+
+func (t *table[K]) add(key K, place int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.places[key] = place
+}
+
+// node is an entry with what the index keeps besides.
+type node struct {
+	Entry
+	stream runevent.Stream
+	// first is the sequence of its first record: with the capture time it is the node's place in the listing.
+	first int64
+	// records are the sequences of its records.
+	records []int64
+	// changed is the log position of the record that changed it last.
+	changed uint64
+	// stateRef is the committed state that held at its defining record.
+	stateRef *cas.Ref
+	epoch    int
+}
+
+// run is a run with what is open in it.
+type run struct {
+	Run
+	stream  runevent.Stream
+	config  *cas.Ref
+	started int // the node of its first run.started
+	changed uint64
+	epoch   int
+	// open are the nodes that wait for an end.
+	open []int
+}
+
+// stream is how far one stream was read, and what later records of it refer to.
+type stream struct {
+	name runevent.Stream
+	head runevent.Head
+	// latest is the running maximum of capture times: within a stream times follow the sequence.
+	latest   Time
+	stateRef *cas.Ref
+	entries  int
+	began    Time
+	inputs   map[requestKey]int
+	answers  map[requestKey]int
+	texts    map[textKey]int
+	tools    *table[toolKey]
+	// prompts are the accepted user messages in order; objects leads from a message's object to the node it came from.
+	prompts []prompt
+	objects *table[cas.Digest]
+}
+
+// requestKey is one dispatch of one fixed input.
+type requestKey struct {
+	run, request string
+	context      cas.Digest
+}
+
+// textKey is the text of one kind in one response.
+type textKey struct {
+	kind     runevent.Type
+	request  requestKey
+	response string
+	call     string
+	attempt  int
+}
+
+// toolKey is one tool call.
+type toolKey struct{ run, request, call string }
+
+type prompt struct {
+	digest cas.Digest
+	node   int
+	at     int64
+}
+
+// NewBuilder returns a builder for one session's history.
+func NewBuilder(scope cas.Scope) *Builder {
+	return &Builder{
+		scope: scope, streams: map[runevent.Stream]*stream{}, ids: newTable[string](), runs: map[string]*run{},
+		configs: map[cas.Digest]*ModelName{}, parents: map[string]string{}, expected: map[runevent.Stream]int64{},
+	}
+}
+
+// Expect says that a stream is known to have had that many entries once. An index of fewer has a notice.
+func (b *Builder) Expect(name runevent.Stream, sequence int64) {
+	if sequence > b.expected[name] {
+		b.expected[name] = sequence
+	}
+}
+
+// Head returns how far a stream was read.
+func (b *Builder) Head(name runevent.Stream) runevent.Head {
+	if s := b.streams[name]; s != nil {
+		return s.head
+	}
+	return runevent.Head{}
+}
+
+// Size is about how many bytes the builder holds.
+func (b *Builder) Size() int64 {
+	const perNode, perRun, perStream = 900, 500, 2000
+	return int64(len(b.nodes)*perNode + len(b.runs)*perRun + len(b.streams)*perStream)
+}
+
+func (b *Builder) stream(name runevent.Stream) *stream {
+	s := b.streams[name]
+	if s == nil {
+		s = &stream{
+			name: name, inputs: map[requestKey]int{}, answers: map[requestKey]int{}, texts: map[textKey]int{}, tools: newTable[toolKey](),
+			objects: newTable[cas.Digest](),
+		}
+		b.streams[name] = s
+	}
+	return s
+}
+
+// Add folds the next record of a stream. What is wrong with it becomes a notice; folding goes on after it.
+func (b *Builder) Add(record runevent.Record) {
+	s := b.stream(record.Stream)
+	b.verify(s, record)
+	b.Expect(s.name, record.Head.Sequence)
+	s.head = record.Head
+	entry, err := runevent.Decode(record.Raw)
+	switch {
+	case errors.Is(err, runevent.ErrNewerFormat):
+		b.unknown(s, entry, record.Head)
+	case err == nil && entry.Sequence == record.Head.Sequence:
+		b.fold(s, fact{entry: entry, head: record.Head, at: b.capture(s, entry)})
+	}
+}
+
+// verify compares a record with what must stand before it.
+func (b *Builder) verify(s *stream, record runevent.Record) {
+	err := runevent.Verify(s.head, record)
+	at := record.Head.Sequence
+	switch {
+	case err == nil:
+	case errors.Is(err, runevent.ErrGap):
+		b.gap(s.name, s.head.Sequence+1, at-1)
+	case errors.Is(err, runevent.ErrLink):
+		b.notice(Notice{
+			Code: CodeLink, Stream: streamName(s.name), From: at, To: at, EntryID: entryID(s.name, at),
+			Message: fmt.Sprintf("Record #%d does not name the record before it: one of the two was replaced.", at),
+		})
+	default:
+		b.notice(Notice{
+			Code: CodeDamaged, Stream: streamName(s.name), From: at, To: at,
+			Message: fmt.Sprintf("Record #%d is damaged and was left out.", at),
+		})
+	}
+}
+
+// gap notes that records from and to, and those between, are not there.
+func (b *Builder) gap(name runevent.Stream, from, to int64) {
+	b.notice(Notice{
+		Code: CodeGap, Stream: streamName(name), From: from, To: to,
+		Message: fmt.Sprintf("Records #%d to #%d are missing.", from, to),
+	})
+}
+
+// Complete says that every record up to a log position has been added.
+func (b *Builder) Complete(position uint64) { b.complete = max(b.complete, position) }
+
+// Missing notes that a stream ends at head and that the records before it, since the last one added, could not be read.
+func (b *Builder) Missing(name runevent.Stream, head runevent.Head) {
+	s := b.stream(name)
+	if s.head.Sequence >= head.Sequence {
+		return
+	}
+	b.gap(name, s.head.Sequence+1, head.Sequence)
+	s.head = head
+}
+
+func (b *Builder) notice(n Notice) {
+	if class, key, ok := cutStream(n.Stream); ok && class == string(runevent.ClassRun) {
+		n.Agent = key
+	}
+	b.notices = append(b.notices, n)
+}
+
+// capture returns the record's place on the time axis: its capture time, moved forward where the clock of its stream
+// went back; zero when none was recorded.
+func (b *Builder) capture(s *stream, entry runevent.Entry) moment {
+	at := timeOf(entry.Event.Evidence.RecordedAt)
+	if at == 0 {
+		return moment{}
+	}
+	if at < s.latest {
+		b.adjusted++
+		return moment{at: s.latest, adjusted: true}
+	}
+	s.latest = at
+	return moment{at: at}
+}
+
+// moment is a time on the axis and whether it was moved there.
+type moment struct {
+	at       Time
+	adjusted bool
+}
+
+// place adds a node and returns its place.
+func (b *Builder) place(n node) int {
+	n.epoch = b.epoch
+	at := len(b.nodes)
+	b.nodes = append(b.nodes, &n)
+	b.ids.add(n.ID, at)
+	return at
+}
+
+// edit returns the node at a place for a change by the record at head. A node that an index shows already is copied.
+func (b *Builder) edit(at int, head runevent.Head) *node {
+	n := b.nodes[at]
+	if n.epoch != b.epoch {
+		copied := *n
+		copied.records = slices.Clone(n.records)
+		copied.epoch = b.epoch
+		n = &copied
+		b.nodes[at] = n
+	}
+	n.changed = max(n.changed, head.Position)
+	return n
+}
+
+// join adds the record to the node at a place.
+func (b *Builder) join(at int, f fact) *node {
+	n := b.edit(at, f.head)
+	n.records = append(n.records, f.head.Sequence)
+	n.LastSequence = max(n.LastSequence, f.head.Sequence)
+	return n
+}
+
+// editRun returns a run for a change by the record at head.
+func (b *Builder) editRun(uid string, head runevent.Head) *run {
+	r := b.runs[uid]
+	if r.epoch != b.epoch {
+		copied := *r
+		copied.epoch = b.epoch
+		if r.Usage != nil {
+			usage := *r.Usage
+			copied.Usage = &usage
+		}
+		r = &copied
+		b.runs[uid] = r
+	}
+	r.changed = max(r.changed, head.Position)
+	return r
+}
+
+// entryID is the id of the entry that a record defines. Clients must not take it apart.
+func entryID(name runevent.Stream, sequence int64) string {
+	return string(name.Class) + "." + name.Key + "." + strconv.FormatInt(sequence, 10)
+}

@@ -1,0 +1,162 @@
+package trajectory
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+
+	"github.com/agentloop/agentloop/pkg/session"
+)
+
+// ExportVersion is the version of the export format; see docs/format/export.md.
+const ExportVersion = 1
+
+// Encode returns the JSON of a document that may leave: encoded once and redacted.
+func Encode(document any) ([]byte, error) {
+	raw, err := encode(document)
+	if err != nil {
+		return nil, err
+	}
+	return Redact(raw)
+}
+
+func encode(document any) ([]byte, error) {
+	raw, err := session.EncodeObject(document)
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	return raw, nil
+}
+
+// Header is what an export says about itself before its indexes.
+type Header struct {
+	// Session is the session's description as JSON.
+	Session any
+	// ExportedAt is the time of the export.
+	ExportedAt Time
+}
+
+// Export writes a session as NDJSON: a line with the indexes, a line for each entry, and a line that says that it is
+// complete. It holds one entry at a time besides the index. When it fails, the last line is missing: whoever reads it
+// knows that the rest is. It returns the number of entries written.
+func (r *Reader) Export(ctx context.Context, ix *Index, head Header, to io.Writer) (int, error) {
+	sum := sha256.New()
+	out := io.MultiWriter(to, sum)
+	if err := ix.writeHeader(out, head); err != nil {
+		return 0, fmt.Errorf("export header: %w", err)
+	}
+	records := 0
+	shared := newWindow(r.log)
+	for _, n := range ix.listed {
+		if err := r.exportEntry(ctx, ix, n, shared, out); err != nil {
+			return records, fmt.Errorf("export entry %d: %w", records, err)
+		}
+		records++
+	}
+	last, err := encode(struct {
+		Type    string `json:"type"`
+		Records int    `json:"records"`
+		SHA256  string `json:"sha256"`
+	}{"complete", records, hex.EncodeToString(sum.Sum(nil))})
+	if err != nil {
+		return records, err
+	}
+	if _, err := to.Write(append(last, '\n')); err != nil {
+		return records, fmt.Errorf("export: %w", err)
+	}
+	return records, nil
+}
+
+func (r *Reader) exportEntry(ctx context.Context, ix *Index, n *node, shared *window, out io.Writer) error {
+	d := &detail{reader: r, index: ix, node: n, window: shared}
+	if err := d.fill(ctx); err != nil {
+		return err
+	}
+	line, err := Encode(struct {
+		Type string `json:"type"`
+		Detail
+	}{"entry", d.Detail})
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(append(line, '\n'))
+	return err
+}
+
+// writeHeader writes the first line piece by piece: the indexes of a long session are not held a second time.
+func (ix *Index) writeHeader(out io.Writer, head Header) error {
+	w := &pieces{out: out}
+	w.raw(`{"type":"trajectory","version":1`)
+	w.member("session", head.Session)
+	w.member("exportedAt", head.ExportedAt)
+	w.member("agents", nonNil(ix.Agents))
+	w.member("runs", ix.AllRuns())
+	w.member("notices", nonNil(ix.Notices))
+	w.member("realTime", ix.RealTime)
+	w.member("counts", ix.Counts)
+	w.member("head", nonNil(ix.Head))
+	w.entries("entries", ix.listed[:ix.timed])
+	w.entries("untimed", ix.listed[ix.timed:])
+	w.entries("historicalEntries", ix.listed[ix.timed:])
+	w.raw("}\n")
+	return w.flush()
+}
+
+func nonNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// pieces writes a JSON object member by member and remembers the first error.
+type pieces struct {
+	out io.Writer
+	buf bytes.Buffer
+	err error
+}
+
+const pieceSize = 32 << 10
+
+func (w *pieces) raw(s string) {
+	w.buf.WriteString(s)
+	if w.buf.Len() >= pieceSize {
+		w.err = w.flush()
+	}
+}
+
+func (w *pieces) value(v any) {
+	raw, err := Encode(v)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	w.raw(string(raw))
+}
+
+func (w *pieces) member(name string, v any) {
+	w.raw(`,"` + name + `":`)
+	w.value(v)
+}
+
+func (w *pieces) entries(name string, nodes []*node) {
+	w.raw(`,"` + name + `":[`)
+	for i, n := range nodes {
+		if i > 0 {
+			w.raw(",")
+		}
+		w.value(n.Entry)
+	}
+	w.raw("]")
+}
+
+func (w *pieces) flush() error {
+	if w.err != nil {
+		return w.err
+	}
+	_, err := w.out.Write(w.buf.Bytes())
+	w.buf.Reset()
+	return err
+}

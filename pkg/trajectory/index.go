@@ -1,0 +1,204 @@
+package trajectory
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/runevent"
+)
+
+// Index is a session's trajectory up to some log position. It is immutable.
+type Index struct {
+	Scope    cas.Scope
+	Agents   []Agent
+	Notices  []Notice
+	RealTime RealTime
+	Counts   Counts
+	Head     []StreamHead
+	// Position is the log position that the index is complete up to.
+	Position uint64
+
+	nodes  []*node
+	listed []*node // in listing order: timed entries by time, then untimed ones
+	timed  int
+	// printed are the entries of what tools printed, in listing order.
+	printed []*node
+	runs    []*run
+	ids     *table[string]
+	agents  map[string]*conversation
+}
+
+// conversation is what leads to an agent's history.
+type conversation struct {
+	stream  runevent.Stream
+	state   *cas.Ref
+	prompts []prompt
+	objects *table[cas.Digest]
+	tools   *table[toolKey]
+}
+
+// Index returns the trajectory as it is now.
+func (b *Builder) Index() *Index {
+	ix := &Index{
+		Scope: b.scope, Position: b.complete, ids: b.ids, nodes: slices.Clone(b.nodes),
+		Notices: append(slices.Clone(b.notices), b.truncations()...),
+	}
+	ix.list(b.arrange())
+	for _, uid := range b.order {
+		ix.runs = append(ix.runs, b.runs[uid])
+	}
+	ix.summarize(b)
+	b.epoch++
+	return ix
+}
+
+// truncations are notices about streams that are shorter than they are known to have been.
+func (b *Builder) truncations() []Notice {
+	var notices []Notice
+	for name, sequence := range b.expected {
+		head := b.Head(name).Sequence
+		if head >= sequence {
+			continue
+		}
+		notices = append(notices, Notice{
+			Code: CodeTruncated, Agent: agentOf(name), Stream: streamName(name), From: head + 1, To: sequence,
+			Message: fmt.Sprintf("The stream ends with #%d but is known to have had #%d: it was cut or restored from an older backup.", head, sequence),
+		})
+	}
+	slices.SortFunc(notices, func(a, b Notice) int { return cmp.Compare(a.Stream, b.Stream) })
+	return notices
+}
+
+func agentOf(name runevent.Stream) string {
+	if name.Class != runevent.ClassRun {
+		return ""
+	}
+	return name.Key
+}
+
+// arrange brings the new nodes into the listing order and returns the places of all.
+func (b *Builder) arrange() []int {
+	fresh := make([]int, 0, len(b.nodes)-len(b.sorted))
+	for at := len(b.sorted); at < len(b.nodes); at++ {
+		fresh = append(fresh, at)
+	}
+	if len(fresh) == 0 {
+		return b.sorted
+	}
+	order := func(x, y int) int { return b.nodes[x].place().compare(b.nodes[y].place()) }
+	slices.SortFunc(fresh, order)
+	merged := make([]int, 0, len(b.nodes))
+	old := b.sorted
+	for len(old) > 0 && len(fresh) > 0 {
+		if order(old[0], fresh[0]) <= 0 {
+			merged, old = append(merged, old[0]), old[1:]
+			continue
+		}
+		merged, fresh = append(merged, fresh[0]), fresh[1:]
+	}
+	b.sorted = append(append(merged, old...), fresh...)
+	return b.sorted
+}
+
+// place is where an entry stands in the listing: by capture time, then by stream and sequence; untimed entries last.
+type place struct {
+	Untimed  bool
+	At       Time
+	Stream   string
+	First    int64
+	Sequence int64
+}
+
+func (n *node) place() place {
+	return place{Untimed: n.CapturedAt == 0, At: n.CapturedAt, Stream: rank(n.stream), First: n.first, Sequence: n.Sequence}
+}
+
+// rank puts the main agent's stream before the others of the same moment.
+func rank(name runevent.Stream) string {
+	if name.Class == runevent.ClassRun && name.Key == runevent.MainAgent {
+		return ""
+	}
+	return streamName(name)
+}
+
+func (p place) compare(o place) int {
+	if p.Untimed != o.Untimed {
+		if o.Untimed {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(p.At, o.At), cmp.Compare(p.Stream, o.Stream), cmp.Compare(p.First, o.First), cmp.Compare(p.Sequence, o.Sequence))
+}
+
+func (ix *Index) list(places []int) {
+	ix.listed = make([]*node, len(places))
+	for i, at := range places {
+		n := ix.nodes[at]
+		ix.listed[i] = n
+		ix.Counts.Entries++
+		if n.Hidden {
+			ix.Counts.Hidden++
+		}
+		if n.CapturedAt == 0 {
+			ix.Counts.Untimed++
+		}
+		if n.stream.Class == runevent.ClassOut {
+			ix.printed = append(ix.printed, n)
+		}
+	}
+	ix.timed = ix.Counts.Entries - ix.Counts.Untimed
+}
+
+// summarize fills in what is said about agents and streams.
+func (ix *Index) summarize(b *Builder) {
+	ix.RealTime = RealTime{Message: realTimeMessage, Untimed: ix.Counts.Untimed, Adjusted: b.adjusted}
+	ix.agents = map[string]*conversation{}
+	byAgent := map[string]*Agent{}
+	for name, s := range b.streams {
+		if name.Class != runevent.ClassRun {
+			continue
+		}
+		agent := Agent{ID: name.Key, Kind: "subagent", Parent: b.parents[name.Key], StartedAt: s.began, Entries: s.entries, LastSequence: s.head.Sequence}
+		if name.Key == runevent.MainAgent {
+			agent.Kind = "main"
+		}
+		byAgent[name.Key] = &agent
+		ix.Head = append(ix.Head, StreamHead{Agent: name.Key, Sequence: s.head.Sequence, Digest: s.head.Digest})
+		ix.agents[name.Key] = &conversation{stream: name, state: s.stateRef, prompts: slices.Clip(s.prompts), objects: s.objects, tools: s.tools}
+	}
+	for _, r := range ix.runs {
+		agent := byAgent[r.Agent]
+		agent.Runs++
+		agent.Live = agent.Live || r.EndedAt == 0 && r.Status == "running"
+		agent.EndedAt = max(agent.EndedAt, r.EndedAt)
+	}
+	for _, agent := range byAgent {
+		if agent.Live {
+			agent.EndedAt = 0
+		}
+		ix.Agents = append(ix.Agents, *agent)
+	}
+	slices.SortFunc(ix.Agents, func(x, y Agent) int {
+		return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.StartedAt, y.StartedAt), cmp.Compare(x.ID, y.ID))
+	})
+	slices.SortFunc(ix.Head, func(x, y StreamHead) int { return cmp.Compare(x.Agent, y.Agent) })
+}
+
+// find returns the node of an id that is in this index.
+func (ix *Index) find(id string) (*node, bool) {
+	at, ok := ix.ids.find(id)
+	if !ok || at >= len(ix.nodes) {
+		return nil, false
+	}
+	return ix.nodes[at], true
+}
+
+// Empty says whether no stream of the session has an entry.
+func (ix *Index) Empty() bool { return len(ix.nodes) == 0 && len(ix.Head) == 0 && len(ix.Notices) == 0 }
+
+// cutStream takes a stream's name to people apart.
+func cutStream(name string) (class, key string, ok bool) { return strings.Cut(name, "/") }

@@ -1,0 +1,123 @@
+package trajectory
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/agentloop/agentloop/pkg/runevent"
+)
+
+// ToolContent is one tool call with what is known of its executions and its result.
+type ToolContent struct {
+	CallID string `json:"callId"`
+	Name   string `json:"name"`
+	Server string `json:"server,omitempty"`
+	// Parameters are the call's arguments; absent when they were not recorded.
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+	// Result is the result message; absent when there is none.
+	Result   json.RawMessage   `json:"result,omitempty"`
+	IsError  bool              `json:"isError,omitempty"`
+	Audit    []json.RawMessage `json:"audit,omitempty"`
+	Attempts []ToolAttempt     `json:"attempts"`
+	Output   *TextContent      `json:"output,omitempty"`
+	// CallerID is the model output that declared the call.
+	CallerID    string `json:"callerId,omitempty"`
+	Unavailable string `json:"unavailable,omitempty"`
+}
+
+// ToolAttempt is one execution of a call.
+type ToolAttempt struct {
+	Attempt   int  `json:"attempt"`
+	StartedAt Time `json:"startedAt,omitzero"`
+	// Unknown says that it was interrupted and may have taken effect.
+	Unknown bool `json:"unknown,omitempty"`
+}
+
+// tool fills in a tool call out of its records.
+func (d *detail) tool(ctx context.Context) error {
+	out := &ToolContent{CallID: d.node.ToolCallID, Name: d.node.Title, Server: d.node.Server, Attempts: []ToolAttempt{}, CallerID: d.caller()}
+	d.Tool = out
+	for _, entry := range d.events {
+		event := entry.Event
+		var err error
+		switch event.Type {
+		case runevent.TypeToolCall:
+			out.Parameters, err = d.body(ctx, event.Arguments, event.ArgumentsRef)
+		case runevent.TypeToolStarted:
+			out.Attempts = append(out.Attempts, ToolAttempt{Attempt: max(event.Attempt, 1), StartedAt: timeOf(event.Evidence.RecordedAt)})
+		case runevent.TypeToolUnknown:
+			if n := len(out.Attempts); n > 0 {
+				out.Attempts[n-1].Unknown = true
+			}
+		case runevent.TypeMCPAudit:
+			if event.Audit != nil {
+				out.Audit = append(out.Audit, event.Audit)
+			}
+		case runevent.TypeToolResult:
+			out.IsError = event.IsError
+			out.Result, err = d.body(ctx, event.Body, event.Ref)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if n := len(d.Notices); n > 0 && (out.Result == nil || out.Parameters == nil) {
+		out.Unavailable = d.Notices[n-1].Message
+	}
+	return d.toolOutput(ctx)
+}
+
+// caller is the output of the same run and request: the response whose calls these are.
+func (d *detail) caller() string {
+	input, ok := d.index.find(d.node.InputID)
+	if !ok {
+		return ""
+	}
+	return outputOf(d.index, input)
+}
+
+func outputOf(ix *Index, input *node) string {
+	if answer, ok := ix.find(input.AnswerID); ok && answer.Type == TypeModelOutput {
+		return answer.ID
+	}
+	return ""
+}
+
+// toolOutput adds what the tool printed: the output entries of the same call.
+func (d *detail) toolOutput(ctx context.Context) error {
+	var events []runevent.Entry
+	for _, n := range d.index.outputs(d.node) {
+		for _, sequence := range n.records {
+			record, ok, err := d.window.record(ctx, n.stream, sequence)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				continue
+			}
+			if entry, err := runevent.Decode(record.Raw); err == nil {
+				events = append(events, entry)
+			}
+		}
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	text, err := d.text(ctx, events)
+	d.Tool.Output = text
+	return err
+}
+
+// outputs are the entries of what a call printed, in order.
+func (ix *Index) outputs(call *node) []*node {
+	if call.Run == nil {
+		return nil
+	}
+	var found []*node
+	for _, n := range ix.printed {
+		if n.Agent == call.Agent && n.ToolCallID == call.ToolCallID && n.RequestExecutionID == call.RequestExecutionID && n.Run != nil && n.Run.UID == call.Run.UID {
+			found = append(found, n)
+		}
+	}
+	return found
+}

@@ -1,0 +1,116 @@
+package trajectory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/agentloop/agentloop/pkg/runevent"
+)
+
+const (
+	// chunkLength is how many records of a stream are read together, windowChunks how many such chunks are kept, and
+	// windowBytes how many bytes they may have.
+	chunkLength  = 64
+	windowChunks = 32
+	windowBytes  = 16 << 20
+)
+
+// window reads records by their sequence. It keeps the chunks that were used last, so that reading the entries of a
+// session in order reads each stream once. Not safe for concurrent use.
+type window struct {
+	log    Log
+	chunks map[chunkKey][]runevent.Record
+	used   []chunkKey // least recently used first
+	bytes  int
+}
+
+type chunkKey struct {
+	stream runevent.Stream
+	number int64
+}
+
+func newWindow(log Log) *window { return &window{log: log, chunks: map[chunkKey][]runevent.Record{}} }
+
+// errEnough ends a read early.
+var errEnough = errors.New("enough")
+
+// record returns a record; false when the stream does not have it.
+func (w *window) record(ctx context.Context, stream runevent.Stream, sequence int64) (runevent.Record, bool, error) {
+	key := chunkKey{stream, (sequence - 1) / chunkLength}
+	chunk, ok := w.chunks[key]
+	if !ok || len(chunk) == 0 || chunk[len(chunk)-1].Head.Sequence < sequence {
+		w.drop(key)
+		var err error
+		if chunk, err = w.read(ctx, key); err != nil {
+			return runevent.Record{}, false, err
+		}
+		w.keep(key, chunk)
+	} else {
+		w.touch(key)
+	}
+	for _, record := range chunk {
+		if record.Head.Sequence == sequence {
+			return record, true, nil
+		}
+	}
+	return runevent.Record{}, false, nil
+}
+
+func (w *window) read(ctx context.Context, key chunkKey) ([]runevent.Record, error) {
+	var chunk []runevent.Record
+	last := (key.number + 1) * chunkLength
+	err := w.log.Read(ctx, key.stream, key.number*chunkLength, func(record runevent.Record) error {
+		if record.Head.Sequence > last {
+			return errEnough
+		}
+		chunk = append(chunk, record)
+		if record.Head.Sequence == last {
+			return errEnough
+		}
+		return nil
+	})
+	switch {
+	case err == nil, errors.Is(err, errEnough), errors.Is(err, runevent.ErrTruncated):
+		return chunk, nil
+	}
+	return nil, fmt.Errorf("read %s: %w", streamName(key.stream), err)
+}
+
+func (w *window) keep(key chunkKey, chunk []runevent.Record) {
+	w.chunks[key] = chunk
+	w.used = append(w.used, key)
+	w.bytes += sizeOfChunk(chunk)
+	for len(w.used) > 1 && (len(w.used) > windowChunks || w.bytes > windowBytes) {
+		w.drop(w.used[0])
+	}
+}
+
+func (w *window) touch(key chunkKey) {
+	for i, k := range w.used {
+		if k == key {
+			w.used = append(append(w.used[:i:i], w.used[i+1:]...), key)
+			return
+		}
+	}
+}
+
+func (w *window) drop(key chunkKey) {
+	for i, k := range w.used {
+		if k != key {
+			continue
+		}
+		w.used = append(w.used[:i:i], w.used[i+1:]...)
+		w.bytes -= sizeOfChunk(w.chunks[key])
+		delete(w.chunks, key)
+		return
+	}
+}
+
+func sizeOfChunk(chunk []runevent.Record) int {
+	size := 0
+	for _, record := range chunk {
+		size += len(record.Raw)
+	}
+	return size
+}
