@@ -90,29 +90,30 @@ func TestDefinitionsKeepWhatTheServerSent(t *testing.T) {
 func TestToolsThatCannotBeOfferedAreLeftOut(t *testing.T) {
 	long := strings.Repeat("n", maxRemoteName+1)
 	cases := map[string]struct {
-		fake     fake
+		pages    []string
+		loop     bool
 		opts     Options
 		names    []string
 		problems []string
 	}{
 		"the same name twice": {
-			fake:  fake{pages: []string{"[" + plainTool + "," + plainTool + "]"}},
+			pages: []string{"[" + plainTool + "," + plainTool + "]"},
 			names: []string{"srv__add"}, problems: []string{"ToolSkipped add: the server lists it twice: the first is used"},
 		},
 		"a schema that is no object": {
-			fake:  fake{pages: []string{`[{"name":"bad","inputSchema":[1]},` + plainTool + `]`}},
+			pages: []string{`[{"name":"bad","inputSchema":[1]},` + plainTool + `]`},
 			names: []string{"srv__add"}, problems: []string{"ToolSkipped bad: its input schema is no JSON object"},
 		},
 		"a schema of another type": {
-			fake:  fake{pages: []string{`[{"name":"bad","inputSchema":{"type":"string"}},` + plainTool + `]`}},
+			pages: []string{`[{"name":"bad","inputSchema":{"type":"string"}},` + plainTool + `]`},
 			names: []string{"srv__add"}, problems: []string{"ToolSkipped bad: its input schema is not of type object"},
 		},
 		"a schema above the bound": {
-			fake:  fake{pages: []string{`[{"name":"bad","inputSchema":{"type":"object","description":"` + strings.Repeat("x", maxSchema) + `"}},` + plainTool + `]`}},
+			pages: []string{`[{"name":"bad","inputSchema":{"type":"object","description":"` + strings.Repeat("x", maxSchema) + `"}},` + plainTool + `]`},
 			names: []string{"srv__add"}, problems: []string{"ToolSkipped bad: its input schema is larger than 131072 bytes"},
 		},
 		"names that are empty or too long": {
-			fake:  fake{pages: []string{`[{"name":"","inputSchema":{}},{"name":"` + long + `","inputSchema":{}},` + plainTool + `]`}},
+			pages: []string{`[{"name":"","inputSchema":{}},{"name":"` + long + `","inputSchema":{}},` + plainTool + `]`},
 			names: []string{"srv__add"},
 			problems: []string{
 				"ToolSkipped: its name is empty or longer than 256 bytes",
@@ -120,7 +121,7 @@ func TestToolsThatCannotBeOfferedAreLeftOut(t *testing.T) {
 			},
 		},
 		"a list of pages that never ends": {
-			fake:  fake{pages: []string{"[" + plainTool + "]", "[" + riskyTool + "]"}, loop: true},
+			pages: []string{"[" + plainTool + "]", "[" + riskyTool + "]"}, loop: true,
 			names: []string{"srv__add", "srv__write"},
 			problems: []string{
 				"ToolSkipped: its list of tools does not end: only the first pages are used",
@@ -128,13 +129,13 @@ func TestToolsThatCannotBeOfferedAreLeftOut(t *testing.T) {
 			},
 		},
 		"more tools than the bound": {
-			fake: fake{}, opts: Options{MaxTools: 1},
+			opts:  Options{MaxTools: 1},
 			names: []string{"srv__add"}, problems: []string{"ToolSkipped: 1 tools are above the limit of 1: list the needed ones in allow"},
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			server := tc.fake.start(t)
+			server := (&fake{pages: tc.pages, loop: tc.loop}).start(t)
 			tc.opts.Addresses = local
 			set, problems, err := Connect(t.Context(), []ServerConfig{config(server.URL)}, tc.opts)
 			if err != nil {
