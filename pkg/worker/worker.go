@@ -39,6 +39,50 @@ type Worker struct {
 
 	active  sync.WaitGroup
 	running atomic.Int64
+
+	mu   sync.Mutex
+	held map[string]*held // by run UID
+}
+
+// held is a run that this worker executes, with the delivery that it now holds the run by.
+type held struct {
+	mu       sync.Mutex
+	delivery Delivery
+}
+
+func (h *held) current() Delivery {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.delivery
+}
+
+// take makes the delivery the one that a run is held by. When this worker executes the run already, its signs of life
+// came too late for the queue: the run then goes on under the new delivery, and nil is returned.
+func (w *Worker) take(delivery Delivery) *held {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held == nil {
+		w.held = map[string]*held{}
+	}
+	uid := delivery.Item().RunUID
+	if h := w.held[uid]; h != nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.delivery = delivery
+		return nil
+	}
+	h := &held{delivery: delivery}
+	w.held[uid] = h
+	return h
+}
+
+// release ends the holding of a run and returns the delivery to settle.
+func (w *Worker) release(h *held) Delivery {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delivery := h.current()
+	delete(w.held, delivery.Item().RunUID)
+	return delivery
 }
 
 // Running is how many runs are executed now.
@@ -62,13 +106,19 @@ func (w *Worker) Run(ctx context.Context) error {
 			w.fetchFailed(ctx, err)
 			continue
 		}
+		h := w.take(delivery)
+		if h == nil {
+			<-slots
+			w.Logger.Warn("a run that is executed here was delivered again", "run", delivery.Item().RunName)
+			continue
+		}
 		w.active.Add(1)
 		w.running.Add(1)
 		go func() {
 			defer w.active.Done()
 			defer w.running.Add(-1)
 			defer func() { <-slots }()
-			w.handle(runs, delivery)
+			w.handle(runs, h)
 		}()
 	}
 	w.drain(handBack)
@@ -104,8 +154,8 @@ func (w *Worker) drain(handBack context.CancelCauseFunc) {
 }
 
 // handle executes one item while a second goroutine keeps the item held and watches for a cancel.
-func (w *Worker) handle(parent context.Context, delivery Delivery) {
-	item := delivery.Item()
+func (w *Worker) handle(parent context.Context, h *held) {
+	item := h.current().Item()
 	logger := w.Logger.With("namespace", item.Namespace, "run", item.RunName, "session", item.SessionName)
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
@@ -114,17 +164,17 @@ func (w *Worker) handle(parent context.Context, delivery Delivery) {
 	stop := make(chan struct{})
 	go func() {
 		defer watching.Done()
-		w.hold(ctx, cancel, delivery, stop, logger)
+		w.hold(ctx, cancel, h, stop, logger)
 	}()
 	result, err := w.execute(ctx, item)
 	close(stop)
 	watching.Wait()
-	w.settle(parent, delivery, result, err, logger)
+	w.settle(parent, w.release(h), result, err, logger)
 }
 
 // hold extends the item and passes a cancel on to the run until stop is closed.
-func (w *Worker) hold(ctx context.Context, cancel context.CancelCauseFunc, delivery Delivery, stop <-chan struct{}, logger *slog.Logger) {
-	causes, release := w.Cancels.Watch(delivery.Item())
+func (w *Worker) hold(ctx context.Context, cancel context.CancelCauseFunc, h *held, stop <-chan struct{}, logger *slog.Logger) {
+	causes, release := w.Cancels.Watch(h.current().Item())
 	defer release()
 	beat := time.NewTicker(w.Options.Heartbeat)
 	defer beat.Stop()
@@ -137,7 +187,7 @@ func (w *Worker) hold(ctx context.Context, cancel context.CancelCauseFunc, deliv
 			cancel(cause)
 			causes = nil
 		case <-beat.C:
-			if err := delivery.InProgress(context.WithoutCancel(ctx)); err != nil {
+			if err := h.current().InProgress(context.WithoutCancel(ctx)); err != nil {
 				logger.Warn("work item not extended", "error", err)
 			}
 		}
