@@ -248,45 +248,65 @@ func cmdWaitRequests(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// cmdJQ is "jq EXPR FILE": one result a line. FILE may hold several JSON values, as NDJSON does.
+// cmdJQ is "jq [-r] [-s] EXPR FILE": one result a line. FILE may hold several JSON values, as NDJSON does; -s makes them
+// one array, -r prints strings without quotes.
 func cmdJQ(ts *testscript.TestScript, neg bool, args []string) {
-	raw := len(args) > 0 && args[0] == "-r"
-	if raw {
-		args = args[1:]
+	flags := flag.NewFlagSet("jq", flag.ContinueOnError)
+	raw := flags.Bool("r", false, "")
+	slurp := flags.Bool("s", false, "")
+	flags.Bool("c", true, "")
+	rest := parse(ts, flags, args)
+	if len(rest) != 2 {
+		ts.Fatalf("usage: jq [-r] [-s] EXPR FILE")
 	}
-	if len(args) != 2 {
-		ts.Fatalf("usage: jq [-r] EXPR FILE")
-	}
-	query, err := gojq.Parse(expand(ts, args[0]))
+	query, err := gojq.Parse(expand(ts, rest[0]))
 	ts.Check(err)
-	decoder := json.NewDecoder(strings.NewReader(ts.ReadFile(args[1])))
+	values := readValues(ts, rest[1])
+	if *slurp {
+		values = []any{values}
+	}
 	var out strings.Builder
-	failed := error(nil)
+	var failed error
+	for _, value := range values {
+		if err := runQuery(query, value, *raw, &out); err != nil {
+			failed = err
+		}
+	}
+	outcome(ts, neg, "jq "+rest[0], out.String(), "", failed)
+}
+
+func readValues(ts *testscript.TestScript, file string) []any {
+	decoder := json.NewDecoder(strings.NewReader(ts.ReadFile(file)))
+	values := []any{}
 	for {
 		var value any
-		if err := decoder.Decode(&value); err == io.EOF {
-			break
-		} else {
-			ts.Check(err)
+		err := decoder.Decode(&value)
+		if err == io.EOF {
+			return values
 		}
-		results := query.Run(value)
-		for {
-			result, more := results.Next()
-			if !more {
-				break
-			}
-			if err, isErr := result.(error); isErr {
-				failed = err
-				continue
-			}
-			if text, isText := result.(string); raw && isText {
-				out.WriteString(text + "\n")
-				continue
-			}
-			line, err := gojq.Marshal(result)
-			ts.Check(err)
-			out.Write(append(line, '\n'))
-		}
+		ts.Check(err)
+		values = append(values, value)
 	}
-	outcome(ts, neg, "jq "+args[0], out.String(), "", failed)
+}
+
+func runQuery(query *gojq.Query, value any, raw bool, out *strings.Builder) error {
+	results := query.Run(value)
+	for {
+		result, more := results.Next()
+		if !more {
+			return nil
+		}
+		if err, isErr := result.(error); isErr {
+			return err
+		}
+		if text, isText := result.(string); raw && isText {
+			out.WriteString(text + "\n")
+			continue
+		}
+		line, err := gojq.Marshal(result)
+		if err != nil {
+			return err
+		}
+		out.Write(append(line, '\n'))
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/itchyny/gojq"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/agentloop/agentloop/pkg/runevent"
@@ -144,4 +145,29 @@ func cmdRelease(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("usage: release KEY")
 	}
 	shared.Tools.Release(args[0])
+}
+
+// cmdWaitFor is "waitfor KIND NAME EXPR [-timeout 60s]": waits until the jq expression gives true for the object.
+func cmdWaitFor(ts *testscript.TestScript, _ bool, args []string) {
+	flags := flag.NewFlagSet("waitfor", flag.ContinueOnError)
+	limit := flags.Duration("timeout", time.Minute, "")
+	rest := parse(ts, flags, args)
+	if len(rest) != 3 {
+		ts.Fatalf("usage: waitfor KIND NAME EXPR [-timeout 60s]")
+	}
+	query, err := gojq.Parse(rest[2])
+	ts.Check(err)
+	var raw string
+	ok := wait(*limit, func() bool {
+		_, raw = get(ts, rest[0], rest[1])
+		var object any
+		if raw == "" || json.Unmarshal([]byte(raw), &object) != nil {
+			return false
+		}
+		result, more := query.Run(object).Next()
+		return more && result == true
+	})
+	if !ok {
+		ts.Fatalf("%s %s: %s is not true after %s:\n%s", rest[0], rest[1], rest[2], *limit, raw)
+	}
 }

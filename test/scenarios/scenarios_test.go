@@ -44,7 +44,7 @@ func run(m *testing.M) int {
 	shared, err = world.Start(context.Background(), world.Options{
 		Root: root, Dir: dir, Assets: os.Getenv("KUBEBUILDER_ASSETS"), Programs: os.Getenv(services.FolderVariable), Bin: filepath.Join(root, "bin"),
 		Progress:     func(format string, args ...any) { fmt.Fprintf(os.Stderr, "world: "+format+"\n", args...) },
-		ManagerFlags: []string{"--ack-wait=2s", "--heartbeat=500ms", "--presence-ttl=2s", "--heads-interval=50ms", "--drain-timeout=2s"},
+		ManagerFlags: []string{"--ack-wait=4s", "--heartbeat=500ms", "--presence-ttl=4s", "--heads-interval=50ms", "--drain-timeout=2s"},
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "the world does not start:", err)
@@ -65,12 +65,11 @@ func run(m *testing.M) int {
 
 // TestScenarios runs the scripts that share the world.
 func TestScenarios(t *testing.T) {
-	t.Run("parallel", func(t *testing.T) { testscript.Run(t, params(t, false)) })
+	t.Run("parallel", func(t *testing.T) { testscript.Run(t, params(t, scripts(t, false))) })
 	t.Run("serial", func(t *testing.T) {
 		files := scripts(t, true)
 		for _, file := range files {
-			p := params(t, true)
-			p.Dir, p.Files = "", []string{file}
+			p := params(t, []string{plain(t, file)})
 			// A group of its own: the script has ended when t.Run returns, before the next one starts.
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { testscript.Run(t, p) })
 		}
@@ -94,7 +93,7 @@ func scripts(t *testing.T, serial bool) []string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if bytes.HasPrefix(raw, []byte("[serial]")) == serial {
+			if bytes.HasPrefix(raw, []byte(serialMark)) == serial {
 				files = append(files, file)
 			}
 		}
@@ -107,27 +106,95 @@ func scripts(t *testing.T, serial bool) []string {
 
 var namespaces atomic.Int64
 
-func params(t *testing.T, serial bool) testscript.Params {
+// serialMark is the first line of a script that restarts parts of the world and so must run alone.
+const serialMark = "[serial]"
+
+// plain is a copy of a serial script without its mark, which the script language would take for a condition.
+func plain(t *testing.T, file string) string {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), filepath.Base(file))
+	if err := os.WriteFile(path, append([]byte("# serial"), bytes.TrimPrefix(raw, []byte(serialMark))...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func params(t *testing.T, files []string) testscript.Params {
 	t.Helper()
 	return testscript.Params{
-		Files: scripts(t, serial),
+		Files: files,
 		Setup: setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"kubectl": cmdKubectl, "models": cmdModels, "waitrun": cmdWaitRun, "waitsession": cmdWaitSession, "http": cmdHTTP,
 			"requests": cmdRequests, "events": cmdEvents, "jq": cmdJQ, "nats": cmdNATS, "s3": cmdS3, "manager": cmdManager, "chaos": cmdChaos,
-			"effects": cmdEffects, "release": cmdRelease, "waitrequests": cmdWaitRequests, "waiteffects": cmdWaitEffects, "expandenv": cmdExpand,
-		},
-		Condition: func(cond string) (bool, error) {
-			if cond == "serial" {
-				return true, nil
-			}
-			return false, fmt.Errorf("unknown condition %q", cond)
+			"effects": cmdEffects, "release": cmdRelease, "waitrequests": cmdWaitRequests, "waiteffects": cmdWaitEffects, "expandenv": cmdExpand, "waitfor": cmdWaitFor,
 		},
 		RequireExplicitExec: true,
 	}
 }
 
-// setup gives each script a namespace with the ModelProviders and the credential that most stories need.
+// The objects that most stories need, as files beside the script. Scripts apply them themselves, or others of their own.
+var common = map[string]string{
+	"provider.yaml": `apiVersion: v1
+kind: Secret
+metadata:
+  name: model-key
+  labels: {agentloop.dev/credential: "true"}
+stringData: {key: secret-key-of-$NS}
+---
+apiVersion: agentloop.dev/v1alpha1
+kind: ModelProvider
+metadata: {name: models}
+spec:
+  protocol: Anthropic
+  baseURL: $MODELS
+  apiKeySecretRef: {name: model-key, key: key}
+  retry: {maxAttempts: 3, maxDelaySeconds: 5}
+  models:
+  - {id: $NS-demo, contextWindow: 32000, maxOutputTokens: 4096}
+`,
+	"session.yaml": `apiVersion: agentloop.dev/v1alpha1
+kind: AgentSession
+metadata: {name: chat}
+spec:
+  model: {providerRef: {name: models}, model: $NS-demo}
+  resultPreview: "On"
+  instructions:
+  - {name: project, text: "Answer briefly."}
+  toolServers:
+  - name: tools
+    url: $TOOLS/mcp
+    allow: ["*"]
+    retrySafe: ["add", "slow", "weather"]
+    declaration: Direct
+`,
+	"run.yaml": `apiVersion: agentloop.dev/v1alpha1
+kind: AgentRun
+metadata: {name: first}
+spec:
+  sessionRef: {name: chat}
+  input: {text: "Do what the script says."}
+`,
+	"second.yaml": `apiVersion: agentloop.dev/v1alpha1
+kind: AgentRun
+metadata: {name: second}
+spec:
+  sessionRef: {name: chat}
+  input: {text: "And once more."}
+`,
+}
+
+// The longest prompt that a resource takes, and one byte more.
+var (
+	wholePrompt = strings.Repeat("0123456789abcdef", 4096)
+	longPrompt  = wholePrompt + "!"
+)
+
+// setup gives each script a namespace of its own and the files of common.
 func setup(env *testscript.Env) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -135,13 +202,30 @@ func setup(env *testscript.Env) error {
 	if err := shared.Namespace(ctx, name); err != nil {
 		return err
 	}
+	for file, text := range common {
+		path := filepath.Join(env.WorkDir, file)
+		if _, err := os.Stat(path); err == nil {
+			continue // the script brings its own
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	for file, raw := range map[string][]byte{
+		"broken.bin": []byte("half a character: \xe2\x82, and a stray byte: \xff."),
+		"pixel.png":  []byte("\x89PNG\r\n\x1a\n"),
+	} {
+		if err := os.WriteFile(filepath.Join(env.WorkDir, file), raw, 0o600); err != nil {
+			return err
+		}
+	}
 	token, err := shared.ViewerToken(ctx, name)
 	if err != nil {
 		return err
 	}
 	for key, value := range map[string]string{
 		"NS": name, "VIEWER": shared.ViewerURL, "MODELS": shared.ModelsURL, "TOOLS": shared.ToolsURL, "TOKEN": token,
-		"KUBECONFIG": shared.Kubeconfig, "HOME": env.WorkDir,
+		"WHOLE_PROMPT": wholePrompt, "LONG_PROMPT": longPrompt, "KUBECONFIG": shared.Kubeconfig, "HOME": env.WorkDir,
 	} {
 		env.Setenv(key, value)
 	}
