@@ -75,7 +75,7 @@ type connector struct {
 func (c *connector) Connect(ctx context.Context, want *session.ToolSet) (tool.Set, error) {
 	opts := mcp.Options{Addresses: c.engine.addresses(), Logger: c.engine.parts.logger}
 	if want != nil {
-		opts.Known = want.Tools
+		opts.Known = append([]tool.Definition{}, want.Tools...) // not nil: nothing is discovered anew
 	}
 	set, problems, err := mcp.Connect(ctx, c.servers, opts)
 	for _, p := range problems {
@@ -83,7 +83,7 @@ func (c *connector) Connect(ctx context.Context, want *session.ToolSet) (tool.Se
 	}
 	var unavailable *mcp.UnavailableError
 	if errors.As(err, &unavailable) {
-		return nil, &agent.Failure{Reason: agent.ReasonToolServer, Message: unavailable.Error(), Class: "toolServer", Retryable: true, Err: err}
+		return nil, &agent.Failure{Reason: agent.ReasonToolServer, Message: unavailable.Error(), Class: "toolServer", Retryable: unavailable.Retryable(), Err: err}
 	}
 	if err != nil {
 		return nil, err

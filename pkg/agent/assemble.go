@@ -139,12 +139,14 @@ type captured struct {
 func (l *loop) capture(ctx context.Context, request assembled, dispatched bool) (captured, error) {
 	var out captured
 	snapshot := session.ContextSnapshot{
-		V: session.ObjectVersion, Purpose: runevent.PurposeMain, Tools: l.cfg.ToolSet,
-		Model: l.identity(),
+		V: session.ObjectVersion, Purpose: runevent.PurposeMain, Model: l.identity(),
 		Parameters: session.Parameters{
 			MaxTokens: request.policy.SendMaxTokens, Reasoning: request.reasoning, ThinkingBudget: request.policy.ThinkingBudget, Sampling: l.cfg.Sampling,
 		},
 		Assembly: l.record(request, dispatched),
+	}
+	if len(request.Tools) > 0 {
+		snapshot.Tools = l.cfg.ToolSet
 	}
 	if len(l.cfg.Sections) > 0 {
 		ref, err := l.saveObject(ctx, cas.MediaSections, request.sections)

@@ -269,9 +269,10 @@ func (l *loop) connect(ctx context.Context, takeover bool) error {
 	for _, definition := range definitions {
 		l.byName[definition.Name] = definition
 	}
-	if takeover || len(definitions) == 0 {
+	if takeover {
 		return nil
 	}
+	// A run without tools stores that it has none: a takeover must not find any either.
 	raw, err := session.EncodeObject(session.ToolSet{V: session.ObjectVersion, Tools: definitions})
 	if err != nil {
 		return err
