@@ -35,6 +35,9 @@ type Builder struct {
 	epoch int
 	// sorted are the nodes up to a place, in listing order.
 	sorted []int
+	// last is the latest index, dirty whether something changed since.
+	last  *Index
+	dirty bool
 }
 
 // table leads from a key to a node's place. Builder writes, every Index reads: an Index ignores places beyond its own.
@@ -139,6 +142,7 @@ func NewBuilder(scope cas.Scope) *Builder {
 func (b *Builder) Expect(name runevent.Stream, sequence int64) {
 	if sequence > b.expected[name] {
 		b.expected[name] = sequence
+		b.dirty = true
 	}
 }
 
@@ -173,7 +177,7 @@ func (b *Builder) Add(record runevent.Record) {
 	s := b.stream(record.Stream)
 	b.verify(s, record)
 	b.Expect(s.name, record.Head.Sequence)
-	s.head = record.Head
+	s.head, b.dirty = record.Head, true
 	entry, err := runevent.Decode(record.Raw)
 	switch {
 	case errors.Is(err, runevent.ErrNewerFormat):
@@ -213,7 +217,11 @@ func (b *Builder) gap(name runevent.Stream, from, to int64) {
 }
 
 // Complete says that every record up to a log position has been added.
-func (b *Builder) Complete(position uint64) { b.complete = max(b.complete, position) }
+func (b *Builder) Complete(position uint64) {
+	if position > b.complete {
+		b.complete, b.dirty = position, true
+	}
+}
 
 // Missing notes that a stream ends at head and that the records before it, since the last one added, could not be read.
 func (b *Builder) Missing(name runevent.Stream, head runevent.Head) {
@@ -221,6 +229,7 @@ func (b *Builder) Missing(name runevent.Stream, head runevent.Head) {
 	if s.head.Sequence >= head.Sequence {
 		return
 	}
+	b.Expect(name, head.Sequence)
 	b.gap(name, s.head.Sequence+1, head.Sequence)
 	s.head = head
 }
@@ -229,7 +238,7 @@ func (b *Builder) notice(n Notice) {
 	if class, key, ok := cutStream(n.Stream); ok && class == string(runevent.ClassRun) {
 		n.Agent = key
 	}
-	b.notices = append(b.notices, n)
+	b.notices, b.dirty = append(b.notices, n), true
 }
 
 // capture returns the record's place on the time axis: its capture time, moved forward where the clock of its stream

@@ -40,8 +40,11 @@ type conversation struct {
 	tools   *table[toolKey]
 }
 
-// Index returns the trajectory as it is now.
+// Index returns the trajectory as it is now: the same value as long as nothing is added.
 func (b *Builder) Index() *Index {
+	if b.last != nil && !b.dirty {
+		return b.last
+	}
 	ix := &Index{
 		Scope: b.scope, Position: b.complete, ids: b.ids, nodes: slices.Clone(b.nodes),
 		Notices: append(slices.Clone(b.notices), b.truncations()...),
@@ -52,6 +55,7 @@ func (b *Builder) Index() *Index {
 	}
 	ix.summarize(b)
 	b.epoch++
+	b.last, b.dirty = ix, false
 	return ix
 }
 

@@ -60,6 +60,12 @@ func decodeCursor(text string) (cursor, error) {
 	return c, nil
 }
 
+// Continues says whether a cursor goes on with a listing, for which the index need not be fresh.
+func Continues(after string) bool {
+	c, err := decodeCursor(after)
+	return err == nil && c.After != nil
+}
+
 // start is the cursor from which a page is listed.
 func (ix *Index) start(after string) (cursor, error) {
 	if after == "" {

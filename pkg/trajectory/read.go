@@ -117,16 +117,15 @@ func (r *Reader) models(ctx context.Context, b *Builder) {
 			}
 			if notice != nil {
 				notice.EntryID, notice.Agent = b.nodes[run.started].ID, run.Agent
-				b.notices = append(b.notices, *notice)
+				b.notice(*notice)
 			} else {
 				model = &ModelName{Provider: config.Model.Provider, API: string(config.Model.API), ID: config.Model.ID}
 			}
 			b.configs[run.config.Digest] = model
 		}
 		if model != nil {
-			edited := b.editRun(uid, runevent.Head{})
-			edited.Model = model
-			named[uid] = true
+			b.editRun(uid, runevent.Head{}).Model = model
+			named[uid], b.dirty = true, true
 		}
 	}
 	if len(named) == 0 {

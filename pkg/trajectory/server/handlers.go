@@ -1,0 +1,380 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/trajectory"
+)
+
+// The bounds of page sizes.
+const (
+	defaultList    = 200
+	maxList        = 1000
+	defaultEntries = 5000
+	maxEntries     = 10000
+	maxCursor      = 4096
+)
+
+// send answers with a JSON body that was made for the outside, or says that it has not changed.
+func send(w http.ResponseWriter, r *http.Request, body []byte) error {
+	sum := sha256.Sum256(body)
+	// A weak tag: the same document may be sent in several encodings.
+	tag := `W/"` + hex.EncodeToString(sum[:12]) + `"`
+	w.Header().Set("ETag", tag)
+	if matches(r.Header.Get("If-None-Match"), tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body) // the client is gone when it fails
+	return nil
+}
+
+func matches(header, tag string) bool {
+	for _, candidate := range strings.Split(header, ",") {
+		candidate = strings.TrimSpace(candidate)
+		if candidate == "*" || strings.TrimPrefix(candidate, "W/") == strings.TrimPrefix(tag, "W/") {
+			return true
+		}
+	}
+	return false
+}
+
+// document encodes, redacts and sends.
+func document(w http.ResponseWriter, r *http.Request, value any) error {
+	body, err := trajectory.Encode(value)
+	if err != nil {
+		return fmt.Errorf("%w: %w", trajectory.ErrNotJSON, err)
+	}
+	return send(w, r, body)
+}
+
+// params checks that a request has no other parameters than the given ones.
+func params(r *http.Request, known ...string) (url.Values, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, badRequest("The query is malformed.")
+	}
+	for name, given := range values {
+		if len(given) > 1 {
+			return nil, badRequest(fmt.Sprintf("The parameter %q is given twice.", name))
+		}
+		if !contains(known, name) {
+			return nil, badRequest(fmt.Sprintf("The parameter %.64q is not known; known are: %s.", name, strings.Join(known, ", ")))
+		}
+	}
+	return values, nil
+}
+
+func contains(list []string, s string) bool {
+	for _, one := range list {
+		if one == s {
+			return true
+		}
+	}
+	return false
+}
+
+// limitOf is the parameter limit.
+func limitOf(values url.Values, fallback, most int) (int, error) {
+	if !values.Has("limit") {
+		return fallback, nil
+	}
+	limit, err := strconv.Atoi(values.Get("limit"))
+	if err != nil || limit < 1 || limit > most {
+		return 0, badRequest(fmt.Sprintf("limit is a number from 1 to %d.", most))
+	}
+	return limit, nil
+}
+
+func cursorOf(values url.Values, name string) (string, error) {
+	cursor := values.Get(name)
+	if len(cursor) > maxCursor {
+		return "", badRequest(name + " is too long.")
+	}
+	return cursor, nil
+}
+
+func (s *Server) listSessions(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := s.bounded(w, r)
+	defer cancel()
+	user, err := s.user(ctx, r)
+	if err != nil {
+		return err
+	}
+	values, err := params(r, "namespace", "limit", "cursor")
+	if err != nil {
+		return err
+	}
+	namespace := values.Get("namespace")
+	if namespace != "" && !namespaceForm.MatchString(namespace) {
+		return badRequest("namespace is not the name of a namespace.")
+	}
+	limit, err := limitOf(values, defaultList, maxList)
+	if err != nil {
+		return err
+	}
+	cursor, err := cursorOf(values, "cursor")
+	if err != nil {
+		return err
+	}
+	if err := s.allow(ctx, r, user, Access{Verb: "list", Namespace: namespace}); err != nil {
+		return err
+	}
+	sessions, next, err := s.opts.Directory.Sessions(ctx, namespace, limit, cursor)
+	if err != nil {
+		return err
+	}
+	items := make([]Summary, len(sessions))
+	for i, session := range sessions {
+		items[i] = session.Summary
+	}
+	return document(w, r, struct {
+		Items []Summary `json:"items"`
+		Next  string    `json:"next,omitempty"`
+	}{items, next})
+}
+
+// found is a session that the caller may read, with its index.
+type found struct {
+	summary Summary
+	index   *trajectory.Index
+}
+
+// find looks up a session whose access was decided. One whose resource is gone is found by its UID as long as its run
+// events were kept.
+func (s *Server) find(ctx context.Context, id sessionID, stale bool) (found, error) {
+	session, err := s.opts.Directory.Session(ctx, id.namespace, id.ref)
+	if errors.Is(err, ErrNotFound) && uidForm.MatchString(id.ref) {
+		session = Session{Summary: Summary{ID: id.namespace + ":" + id.ref, Namespace: id.namespace, UID: id.ref, Deleted: true}}
+		err = nil
+	}
+	if err != nil {
+		return found{}, err
+	}
+	scope := cas.Scope{Namespace: session.Summary.Namespace, Session: session.Summary.UID}
+	if scope.Validate() != nil {
+		return found{}, ErrNotFound
+	}
+	index, err := s.indexes.get(ctx, want{scope: scope, sequence: session.LastSequence, stale: stale})
+	if err != nil {
+		return found{}, err
+	}
+	if session.Summary.Deleted && index.Empty() {
+		return found{}, ErrNotFound
+	}
+	return found{summary: session.Summary, index: index}, nil
+}
+
+func nonNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+func (s *Server) getSession(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := s.bounded(w, r)
+	defer cancel()
+	id, err := s.enter(ctx, r, "trajectory")
+	if err != nil {
+		return err
+	}
+	if _, err := params(r); err != nil {
+		return err
+	}
+	session, err := s.find(ctx, id, false)
+	if err != nil {
+		return err
+	}
+	return document(w, r, struct {
+		Session Summary             `json:"session"`
+		Agents  []trajectory.Agent  `json:"agents"`
+		Notices []trajectory.Notice `json:"notices"`
+	}{session.summary, nonNil(session.index.Agents), nonNil(session.index.Notices)})
+}
+
+// before is the cursor of a page of messages.
+type before struct {
+	Version int    `json:"v"`
+	Session string `json:"s"`
+	Agent   string `json:"a"`
+	Before  int    `json:"b"`
+}
+
+func (s *Server) getMessages(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := s.bounded(w, r)
+	defer cancel()
+	id, err := s.enter(ctx, r, "trajectory")
+	if err != nil {
+		return err
+	}
+	values, err := params(r, "agent", "limit", "cursor")
+	if err != nil {
+		return err
+	}
+	limit, err := limitOf(values, defaultList, maxList)
+	if err != nil {
+		return err
+	}
+	session, err := s.find(ctx, id, false)
+	if err != nil {
+		return err
+	}
+	place, err := beforeOf(values, session)
+	if err != nil {
+		return err
+	}
+	history, err := s.history(ctx, session, place, limit)
+	if err != nil {
+		return err
+	}
+	var previous string
+	if len(history.Messages) > 0 && history.Messages[0].Index > 0 {
+		place.Before = history.Messages[0].Index
+		raw, err := json.Marshal(place)
+		if err != nil {
+			return fmt.Errorf("%w: %w", trajectory.ErrNotJSON, err)
+		}
+		previous = base64.RawURLEncoding.EncodeToString(raw)
+	}
+	return document(w, r, struct {
+		Agent    string                      `json:"agent"`
+		Total    int                         `json:"total"`
+		Messages []trajectory.HistoryMessage `json:"messages"`
+		Previous string                      `json:"previous,omitempty"`
+		Notices  []trajectory.Notice         `json:"notices"`
+	}{history.Agent, history.Total, history.Messages, previous, history.Notices})
+}
+
+// beforeOf is where a page of messages ends: Before below 0 is the end of the conversation.
+func beforeOf(values url.Values, session found) (before, error) {
+	place := before{Version: 1, Session: session.index.Scope.Session, Agent: "main", Before: -1}
+	if agent := values.Get("agent"); agent != "" {
+		place.Agent = agent
+	}
+	cursor, err := cursorOf(values, "cursor")
+	if cursor == "" || err != nil {
+		return place, err
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return place, trajectory.ErrCursor
+	}
+	var given before
+	if json.Unmarshal(raw, &given) != nil || given.Before < 0 {
+		return place, trajectory.ErrCursor
+	}
+	if given.Version != place.Version || given.Session != place.Session || given.Agent != place.Agent {
+		return place, trajectory.ErrCursorExpired
+	}
+	return given, nil
+}
+
+// history reads a page of a conversation. A session that has not run yet has an empty one.
+func (s *Server) history(ctx context.Context, session found, place before, limit int) (trajectory.History, error) {
+	if place.Agent == "main" && len(session.index.Agents) == 0 {
+		return trajectory.History{Agent: "main", Messages: []trajectory.HistoryMessage{}, Notices: nonNil(session.index.Notices)}, nil
+	}
+	return s.reader.History(ctx, session.index, place.Agent, place.Before, limit)
+}
+
+// trajectoryDocument is one page of the index.
+type trajectoryDocument struct {
+	Session           Summary                 `json:"session"`
+	Agents            []trajectory.Agent      `json:"agents"`
+	Runs              []trajectory.Run        `json:"runs"`
+	Entries           []trajectory.Entry      `json:"entries"`
+	Untimed           []trajectory.Entry      `json:"untimed"`
+	HistoricalEntries []trajectory.Entry      `json:"historicalEntries"`
+	Notices           []trajectory.Notice     `json:"notices"`
+	RealTime          trajectory.RealTime     `json:"realTime"`
+	Counts            trajectory.Counts       `json:"counts"`
+	Head              []trajectory.StreamHead `json:"head"`
+	Next              string                  `json:"next,omitempty"`
+	Cursor            string                  `json:"cursor"`
+}
+
+func (s *Server) getTrajectory(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := s.bounded(w, r)
+	defer cancel()
+	id, err := s.enter(ctx, r, "trajectory")
+	if err != nil {
+		return err
+	}
+	values, err := params(r, "after", "limit")
+	if err != nil {
+		return err
+	}
+	limit, err := limitOf(values, defaultEntries, maxEntries)
+	if err != nil {
+		return err
+	}
+	after, err := cursorOf(values, "after")
+	if err != nil {
+		return err
+	}
+	session, err := s.find(ctx, id, trajectory.Continues(after))
+	if err != nil {
+		return err
+	}
+	page, err := session.index.Page(after, limit)
+	if err != nil {
+		return err
+	}
+	index := session.index
+	return document(w, r, trajectoryDocument{
+		Session: session.summary, Agents: nonNil(page.Agents), Runs: page.Runs, Entries: page.Entries, Untimed: page.Untimed,
+		HistoricalEntries: page.Untimed, Notices: nonNil(index.Notices), RealTime: index.RealTime, Counts: index.Counts,
+		Head: nonNil(index.Head), Next: page.Next, Cursor: page.Cursor,
+	})
+}
+
+func (s *Server) getDetail(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := s.bounded(w, r)
+	defer cancel()
+	id, err := s.enter(ctx, r, "trajectory")
+	if err != nil {
+		return err
+	}
+	values, err := params(r, "id", "raw")
+	if err != nil {
+		return err
+	}
+	entry, raw := values.Get("id"), values.Get("raw")
+	if entry == "" || len(entry) > 512 || (raw != "" && raw != "true" && raw != "false") {
+		return badRequest("id is the id of an entry; raw is true or false.")
+	}
+	session, err := s.find(ctx, id, false)
+	if err != nil {
+		return err
+	}
+	if raw == "true" {
+		stored, err := s.reader.Raw(ctx, session.index, entry, s.opts.DetailBytes)
+		if err != nil {
+			return err
+		}
+		body, err := trajectory.Redact(stored)
+		if err != nil {
+			return err
+		}
+		return send(w, r, body)
+	}
+	detail, err := s.reader.Detail(ctx, session.index, entry, s.opts.DetailBytes)
+	if err != nil {
+		return err
+	}
+	return document(w, r, detail)
+}
