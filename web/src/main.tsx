@@ -1,6 +1,9 @@
 import { render } from "preact";
 import { App } from "./app";
-import "./style.css";
+import "./style/base.css";
+import "./style/pages.css";
+import "./style/trajectory.css";
+import "./style/details.css";
 
 const root = document.getElementById("app");
 if (root) render(<App />, root);

@@ -19,7 +19,15 @@ export type Tab = (typeof tabs)[number];
 
 export type Route =
   | { page: "sessions"; namespace: string }
-  | { page: "conversation"; namespace: string; name: string }
+  | {
+      page: "conversation";
+      namespace: string;
+      name: string;
+      /** The agent whose conversation is shown; null stands for the main agent. */
+      agent: string | null;
+      /** The position of the message that is shown first; null stands for the newest. */
+      message: number | null;
+    }
   | { page: "trajectory"; namespace: string; name: string; selection: Selection }
   | { page: "unknown"; path: string };
 
@@ -51,7 +59,7 @@ export function parse(path: string, search: string): Parsed {
       params.delete("trajectory");
       return { ...trajectory(namespace, name, params), moved: true };
     }
-    return { route: { page: "conversation", namespace, name }, rest: others(params, []), notices: [], moved: false };
+    return conversation(namespace, name, params);
   }
   if (inSession && parts.length === 5 && view === "trajectory") return trajectory(namespace, name, params);
   return { route: { page: "unknown", path }, rest: [], notices: [], moved: false };
@@ -67,6 +75,8 @@ export function format(route: Route, rest: Parsed["rest"] = []): string {
       break;
     case "conversation":
       path = sessionPath(route.namespace, route.name);
+      if (route.agent !== null) params.set("agent", route.agent);
+      if (route.message !== null) params.set("message", String(route.message));
       break;
     case "trajectory":
       path = sessionPath(route.namespace, route.name) + "/trajectory";
@@ -78,6 +88,15 @@ export function format(route: Route, rest: Parsed["rest"] = []): string {
   for (const [key, value] of rest) params.append(key, value);
   const query = params.toString();
   return query === "" ? path : `${path}?${query}`;
+}
+
+function conversation(namespace: string, name: string, params: URLSearchParams): Parsed {
+  const notices: string[] = [];
+  const word = params.get("message");
+  const known = word !== null && /^\d{1,9}$/.test(word);
+  if (word !== null && !known) notices.push(`The address names no message: “${word}”.`);
+  const route: Route = { page: "conversation", namespace, name, agent: params.get("agent") || null, message: known ? Number(word) : null };
+  return { route, rest: others(params, ["agent", "message"]), notices, moved: false };
 }
 
 function trajectory(namespace: string, name: string, params: URLSearchParams): Parsed {

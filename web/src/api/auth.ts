@@ -9,13 +9,21 @@ export const token = signal(read());
 
 /** signIn keeps a token for this tab. */
 export function signIn(value: string): void {
-  sessionStorage.setItem(key, value);
+  try {
+    sessionStorage.setItem(key, value);
+  } catch {
+    // Storage is switched off: the token then lives as long as the page.
+  }
   token.value = value;
 }
 
 /** signOut forgets the token. */
 export function signOut(): void {
-  sessionStorage.removeItem(key);
+  try {
+    sessionStorage.removeItem(key);
+  } catch {
+    // There is nothing stored then.
+  }
   token.value = "";
 }
 
@@ -23,7 +31,6 @@ function read(): string {
   try {
     return sessionStorage.getItem(key) ?? "";
   } catch {
-    // Storage is switched off: the token then lives as long as the page.
     return "";
   }
 }

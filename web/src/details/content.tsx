@@ -1,0 +1,128 @@
+import type { Detail, Entry, Failure, ModelOutput, TextContent, ToolContent } from "../api/schema";
+import { date, notRecorded, plainText, plural } from "../model/format";
+import { Content } from "../ui/message";
+import { dayClock } from "../ui/preferences";
+import { Json, Text } from "../ui/text";
+import { UsageTable } from "./usage";
+
+/** EventContent shows what one event is, other than a model input. A structure that is not known keeps its JSON. */
+export function EventContent({ detail, onEntry }: { detail: Detail; onEntry: (id: string) => void }) {
+  const { entry, output, text, tool, message, failure } = detail;
+  const known = output ?? text ?? tool ?? message ?? failure;
+  return (
+    <>
+      {output && <Output output={output} />}
+      {text && <Increments text={text} entry={entry} />}
+      {tool && <Tool tool={tool} onEntry={onEntry} />}
+      {message && (
+        <section class="block">
+          <Content message={message} openReasoning />
+        </section>
+      )}
+      {failure && <Failed failure={failure} />}
+      {known === undefined && (
+        <section class="block">
+          <p class="muted">This version knows no view of this record. Its stored events:</p>
+          <Json value={detail.events.map((event) => event.event)} />
+        </section>
+      )}
+    </>
+  );
+}
+
+function Output({ output }: { output: ModelOutput }) {
+  const facts = [
+    output.stopReason ? `stopped: ${output.stopReason}` : "",
+    output.rawStopReason && output.rawStopReason !== output.stopReason ? `provider: ${output.rawStopReason}` : "",
+    output.requestOutputTokenLimit === undefined ? "" : plural(output.requestOutputTokenLimit, "output token") + " at most",
+    output.responseId ? `response ${output.responseId}` : "",
+  ];
+  return (
+    <>
+      <section class="block response">
+        {output.message ? (
+          <Content message={output.message} openReasoning />
+        ) : (
+          <p class="unavailable">{output.unavailable ?? "The stored response is not there. The event record itself is intact."}</p>
+        )}
+        {output.message?.errorMessage && <p class="error">{output.message.errorMessage}</p>}
+      </section>
+      <UsageTable usage={output.usage} />
+      <p class="block muted">{facts.filter((fact) => fact !== "").join(" · ")}</p>
+    </>
+  );
+}
+
+function Increments({ text, entry }: { text: TextContent; entry: Entry }) {
+  return (
+    <section class="block response">
+      {entry.status === "unfinished" && <p class="warning">The request has no complete response. This is what was recorded of it.</p>}
+      {text.parts.length > 1 ? text.parts.map((part) => <Text key={part.block} text={part.text} />) : <Text text={text.text} />}
+      {text.text === "" && <p class="muted">No text was recorded.</p>}
+    </section>
+  );
+}
+
+function Tool({ tool, onEntry }: { tool: ToolContent; onEntry: (id: string) => void }) {
+  return (
+    <>
+      {tool.unavailable && <p class="unavailable block">{tool.unavailable}</p>}
+      {tool.attempts.some((attempt) => attempt.unknown) && (
+        <p class="warning block">The call was interrupted. Whether it took effect is not known.</p>
+      )}
+      <section class="block">
+        <h3>Parameters</h3>
+        {tool.parameters === undefined ? <p class="muted">{notRecorded}</p> : <Json value={tool.parameters} />}
+      </section>
+      <section class="block">
+        <h3>
+          Result {tool.isError && <span class="chip bad">error</span>}
+        </h3>
+        {tool.result ? <Content message={tool.result} /> : <p class="muted">{notRecorded}</p>}
+      </section>
+      {tool.output && tool.output.text !== "" && (
+        <section class="block">
+          <h3>Output while it ran</h3>
+          <Text text={plainText(tool.output.text)} mono />
+        </section>
+      )}
+      {tool.audit && tool.audit.length > 0 && (
+        <details class="block">
+          <summary>Exchange with {tool.server ?? "the tool server"}</summary>
+          <Json value={tool.audit} />
+        </details>
+      )}
+      <p class="block muted">
+        Call <code>{tool.callId}</code>
+        {tool.server && ` · server ${tool.server}`}
+        {tool.attempts.map((attempt) => ` · attempt ${attempt.attempt}${attempt.startedAt === undefined ? "" : ` at ${date(attempt.startedAt, dayClock())}`}`)}
+        {tool.callerId !== undefined && (
+          <>
+            {" · "}
+            <button type="button" class="link" onClick={() => onEntry(tool.callerId ?? "")}>
+              Show the response that called it
+            </button>
+          </>
+        )}
+      </p>
+    </>
+  );
+}
+
+function Failed({ failure }: { failure: Failure }) {
+  const facts = [
+    failure.event,
+    failure.reason ?? "",
+    failure.class ?? "",
+    failure.httpStatus === undefined ? "" : `HTTP ${failure.httpStatus}`,
+    failure.retryable === undefined ? "" : failure.retryable ? "can be tried again" : "is not tried again",
+  ];
+  return (
+    <section class="block failure">
+      <h3>Why there is no response</h3>
+      {failure.message && <p class="error">{failure.message}</p>}
+      <p class="muted">{facts.filter((fact) => fact !== "").join(" · ")}</p>
+      {failure.detail && <Text text={failure.detail} mono />}
+    </section>
+  );
+}

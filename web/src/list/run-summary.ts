@@ -1,0 +1,17 @@
+import type { Run } from "../api/schema";
+import { count, duration, inputTokens, plural } from "../model/format";
+
+/** runSummary says how far a run went. A sum says how many responses it is over: what was not reported is not zero. */
+export function runSummary(run: Run): string {
+  const parts = [plural(run.turns, "turn")];
+  if (run.attempts > 1) parts.push(plural(run.attempts, "attempt"));
+  if (run.startedAt !== undefined && run.endedAt !== undefined) parts.push(duration(run.endedAt - run.startedAt));
+  const reported = run.requests - run.requestsWithoutUsage;
+  const input = inputTokens(run.usage);
+  if (run.requests > 0 && (input === null || reported === 0)) parts.push("tokens not recorded");
+  else if (input !== null) {
+    const of = run.requestsWithoutUsage > 0 ? ` (${count(reported)} of ${count(run.requests)} reported)` : "";
+    parts.push(`${count(input)} → ${run.usage?.output === undefined ? "?" : count(run.usage.output)} tokens${of}`);
+  }
+  return parts.join(" · ");
+}

@@ -1,0 +1,51 @@
+import { useLayoutEffect, useRef } from "preact/hooks";
+import type { Entry } from "../api/schema";
+import { date, duration, tokens } from "../model/format";
+import { kindLabels, kindOf } from "../model/kind";
+import { durationOf } from "../model/trajectory";
+import { Glyph } from "../ui/icons";
+import { dayClock } from "../ui/preferences";
+
+export interface TipAt {
+  readonly index: number;
+  /** Position of the pointer in the window. */
+  readonly x: number;
+  readonly y: number;
+}
+
+/** Tip says what a mark stands for. The same is in the list, so that it is for the eye alone. */
+export function Tip({ at, entry }: { at: TipAt; entry: Entry | undefined }) {
+  const box = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const room = 12;
+    const x = Math.min(at.x + room, innerWidth - element.offsetWidth - room);
+    const below = at.y + 20;
+    const y = below + element.offsetHeight > innerHeight ? at.y - element.offsetHeight - room : below;
+    element.style.transform = `translate(${Math.max(x, room)}px, ${Math.max(y, room)}px)`;
+  });
+  const kind = entry === undefined ? null : kindOf(entry);
+  if (entry === undefined || kind === null) return null;
+  const took = durationOf(entry);
+  const facts = [
+    entry.capturedAt === undefined ? "" : date(entry.startedAt ?? entry.capturedAt, dayClock()),
+    took === null ? "" : duration(took),
+    tokens(entry.usage) === "" ? "" : `${tokens(entry.usage)} tokens`,
+    entry.status ?? "",
+  ];
+  return (
+    <div class="tip" ref={box} aria-hidden="true">
+      <p>
+        <Glyph kind={kind} /> <b>{kindLabels[kind]}</b> {entry.title} <span class="muted">#{entry.sequence}</span>
+      </p>
+      {facts
+        .filter((fact) => fact !== "")
+        .map((fact) => (
+          <p key={fact} class="muted">
+            {fact}
+          </p>
+        ))}
+    </div>
+  );
+}

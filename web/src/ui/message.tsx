@@ -1,0 +1,87 @@
+import type { Block, Message } from "../api/schema";
+import { bytes, plainText, shortDigest } from "../model/format";
+import { Json, Text } from "./text";
+
+/** Content shows what a message holds, block by block in its order. */
+export function Content({ message, openReasoning = false }: { message: Message; openReasoning?: boolean }) {
+  const content = message.content;
+  const mono = message.role === "toolResult";
+  if (content === undefined) return <Json value={message} />;
+  if (typeof content === "string") return content === "" ? <Empty /> : <Text text={mono ? plainText(content) : content} mono={mono} />;
+  if (content.length === 0) return message.errorMessage ? null : <Empty />;
+  return (
+    <>
+      {content.map((block, i) => (
+        <Part key={i} block={block} mono={mono} openReasoning={openReasoning} />
+      ))}
+    </>
+  );
+}
+
+function Empty() {
+  return <p class="muted">No content.</p>;
+}
+
+function Part({ block, mono, openReasoning }: { block: Block; mono: boolean; openReasoning: boolean }) {
+  switch (block.type) {
+    case "text":
+      if (block.text === undefined) break;
+      return <Text text={mono ? plainText(block.text) : block.text} mono={mono} />;
+    case "thinking":
+      return <Thinking block={block} open={openReasoning} />;
+    case "toolCall":
+      return (
+        <div class="call">
+          <p class="call-head">
+            <span class="label">Tool call</span> <b>{block.name ?? "without a name"}</b> <code class="muted">{block.id ?? ""}</code>
+          </p>
+          <Json value={block.arguments} />
+        </div>
+      );
+    case "image":
+      return (
+        <p class="image">
+          Image, {block.mediaType ?? "of unknown type"}
+          {block.ref && (
+            <>
+              , {bytes(block.ref.size)}, <code title={block.ref.digest}>{shortDigest(block.ref.digest)}</code>
+            </>
+          )}
+        </p>
+      );
+  }
+  // A structure that is not known here keeps its JSON.
+  return (
+    <div class="call">
+      <p class="call-head">
+        <span class="label">{block.type}</span>
+      </p>
+      <Json value={block} />
+    </div>
+  );
+}
+
+function Thinking({ block, open }: { block: Block; open: boolean }) {
+  if (block.redacted) return <p class="thinking muted">Reasoning that the provider encrypted. There is no text of it.</p>;
+  if (!block.thinking) return <p class="thinking muted">Reasoning without a text.</p>;
+  return (
+    <details class="thinking" open={open}>
+      <summary>Reasoning</summary>
+      <Text text={block.thinking} />
+    </details>
+  );
+}
+
+/** roleLabel is what a recorded role is called on the page. */
+export function roleLabel(role: string): string {
+  switch (role) {
+    case "user":
+      return "User";
+    case "assistant":
+      return "Assistant";
+    case "toolResult":
+      return "Tool result";
+    default:
+      return role;
+  }
+}
