@@ -40,8 +40,14 @@ func redactURL(s string) string {
 		end = start + i
 	}
 	authority, rest := s[start:end], s[end:]
+	host := authority
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
-		authority = Redacted + authority[at:]
+		host = authority[at:]
+		authority = Redacted + host
+	}
+	if i := strings.IndexByte(host, ';'); i >= 0 { // parameters right behind the host, as in JDBC
+		cut := len(authority) - len(host) + i
+		authority, rest = authority[:cut], authority[cut:]+rest
 	}
 	if mark := strings.IndexByte(rest, '?'); mark >= 0 {
 		rest = rest[:mark+1] + redactQuery(rest[mark+1:])
