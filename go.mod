@@ -115,3 +115,6 @@ require (
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
+
+// Packages from npm sometimes hold Go files.
+ignore node_modules
