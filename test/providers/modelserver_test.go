@@ -157,7 +157,7 @@ replies:
     error: {status: 429, retryAfter: 3}
   - match: {lastUser: page}
     raw: {status: 502, body: "<html><body>Bad Gateway</body></html>"}
-  - match: {lastUser: polite page}
+  - match: {lastUser: sign in}
     raw: {body: "<html><body>Sign in</body></html>"}
 `
 	cases := map[string]struct {
@@ -170,7 +170,7 @@ replies:
 		"fail inside": {provider.ClassOverloaded, 200, true},
 		"wait":        {provider.ClassRateLimited, 429, false},
 		"page":        {provider.ClassTransient, 502, false},
-		"polite page": {provider.ClassTransient, 200, false},
+		"sign in":     {provider.ClassTransient, 200, false},
 	}
 	strict(t, script, func(t *testing.T, p protocol, s provider.Streamer, m *modelserver.Server) {
 		for prompt, c := range cases {

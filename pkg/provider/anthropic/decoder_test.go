@@ -102,6 +102,12 @@ func TestMessages(t *testing.T) {
 			want: head + `[{"type":"text","text":"seen"}]` + tail("stop", `{"input":5,"output":2}`),
 			raw:  "end_turn",
 		},
+		"fields of other types than expected": {
+			frames: join([]string{start(someUsage), frame(`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":null,"id":5}}`),
+				frame(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x","thinking":[],"stop_reason":{}}}`)}, end(`"end_turn"`, `{"output_tokens":2}`)),
+			want: head + `[{"type":"text","text":"x"}]` + tail("stop", `{"input":5,"output":2}`),
+			raw:  "end_turn",
+		},
 		"an unknown stop reason is an ordinary stop": {
 			frames: join([]string{start(someUsage)}, textFrames(0, "x"), end(`"tea_break"`, `{"output_tokens":2}`)),
 			want:   head + `[{"type":"text","text":"x"}]` + tail("stop", `{"input":5,"output":2}`),

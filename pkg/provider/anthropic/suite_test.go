@@ -3,6 +3,7 @@ package anthropic
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/agentloop/agentloop/pkg/provider"
@@ -55,16 +56,22 @@ func join(lists ...[]string) []string {
 
 func newStreamer(cfg wire.Config) (provider.Streamer, error) { return New(Config{Config: cfg}) }
 
-func TestConformance(t *testing.T) {
-	providertest.Run(t, providertest.Adapter{
-		API: provider.APIAnthropicMessages,
-		New: newStreamer,
-		Text: func(increments ...string) []string {
-			return join([]string{start(`{"input_tokens":11,"output_tokens":1}`)}, textFrames(0, increments...), end(`"end_turn"`, `{"output_tokens":7}`))
-		},
-		Failure: frame(`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`),
-		Quota:   `{"type":"error","error":{"type":"rate_limit_error","message":"limit","details":{"error_code":"enforced_spend_limit_reached"}}}`,
-		Whole:   `{"id":"resp-1","type":"message","role":"assistant","content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`,
-		EnvKeys: []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_PROFILE"},
-	})
+var adapter = providertest.Adapter{
+	API: provider.APIAnthropicMessages,
+	New: newStreamer,
+	Text: func(increments ...string) []string {
+		return join([]string{start(`{"input_tokens":11,"output_tokens":1}`)}, textFrames(0, increments...), end(`"end_turn"`, `{"output_tokens":7}`))
+	},
+	Failure: frame(`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`),
+	Quota:   `{"type":"error","error":{"type":"rate_limit_error","message":"limit","details":{"error_code":"enforced_spend_limit_reached"}}}`,
+	Whole:   `{"id":"resp-1","type":"message","role":"assistant","content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`,
+	EnvKeys: []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_PROFILE"},
+}
+
+func TestConformance(t *testing.T) { providertest.Run(t, adapter) }
+
+func BenchmarkStream(b *testing.B) { providertest.Benchmark(b, adapter) }
+
+func FuzzStream(f *testing.F) {
+	providertest.Fuzz(f, adapter, strings.Join(join([]string{start(someUsage), beginCall("0", "a", "one", "{}"), arguments("0", `{"x":1}`)}, end(`"tool_use"`, `{"output_tokens":2}`)), ""))
 }

@@ -2,11 +2,6 @@ package openaichat
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
-
-	sdk "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/packages/respjson"
 
 	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/provider"
@@ -32,37 +27,23 @@ func (d *decoder) Event(event wire.Event) (bool, error) {
 	if bytes.HasPrefix(data, []byte("[DONE]")) {
 		return true, nil
 	}
-	if event.Name == "error" || reportsError(data) {
+	var c chunk
+	err := wire.Decode(data, &c)
+	// vLLM says object: "error"; a null error beside a proper chunk is none.
+	if event.Name == "error" || err == nil && (wire.IsError(c.Error) || c.Object == "error") {
 		return false, &wire.StreamError{Raw: bytes.Clone(data)}
 	}
-	var chunk sdk.ChatCompletionChunk
-	if err := json.Unmarshal(data, &chunk); err != nil {
-		return false, fmt.Errorf("%w: %w", wire.ErrMalformedEvent, err)
+	if err != nil {
+		return false, err
 	}
-	d.assembly.SetResponseID(chunk.ID)
-	for _, choice := range chunk.Choices {
-		if choice.Index != 0 {
+	d.assembly.SetResponseID(c.ID)
+	for i := range c.Choices {
+		if c.Choices[i].Index != 0 {
 			continue
 		}
-		d.delta(choice.Delta)
-		if choice.FinishReason != "" {
-			d.finish = choice.FinishReason
-		}
+		d.choice(&c.Choices[i])
 	}
 	return false, nil
-}
-
-// reportsError says whether a chunk is an error: {"error":…} with something in it, or vLLM's {"object":"error"}. A null
-// error beside a proper chunk is none.
-func reportsError(data []byte) bool {
-	if !bytes.Contains(data, []byte(`"error"`)) {
-		return false
-	}
-	var head struct {
-		Object string          `json:"object"`
-		Error  json.RawMessage `json:"error"`
-	}
-	return json.Unmarshal(data, &head) == nil && (wire.IsError(head.Error) || head.Object == "error")
 }
 
 func (d *decoder) place() wire.Key {
@@ -70,8 +51,9 @@ func (d *decoder) place() wire.Key {
 	return wire.Key{Output: d.next}
 }
 
-func (d *decoder) delta(delta sdk.ChatCompletionChunkChoiceDelta) {
-	if text := d.reasoning(delta.JSON.ExtraFields); text != "" {
+func (d *decoder) choice(c *choice) {
+	delta := &c.Delta
+	if text := d.reasoning(c); text != "" {
 		if d.thinking == nil {
 			key := d.place()
 			d.thinking = &key
@@ -79,7 +61,7 @@ func (d *decoder) delta(delta sdk.ChatCompletionChunkChoiceDelta) {
 		}
 		d.assembly.Thinking(*d.thinking, text)
 	}
-	if text := delta.Content + delta.Refusal; text != "" {
+	if text := delta.Content.text + delta.Refusal; text != "" {
 		if d.text == nil {
 			key := d.place()
 			d.text = &key
@@ -87,45 +69,44 @@ func (d *decoder) delta(delta sdk.ChatCompletionChunkChoiceDelta) {
 		d.assembly.Text(*d.text, text)
 	}
 	for _, call := range delta.ToolCalls {
-		d.toolCall(fragment{
-			index: call.Index, indexed: call.JSON.Index.Valid(), id: call.ID,
-			name: call.Function.Name, arguments: call.Function.Arguments,
-		})
+		f := fragment{id: call.ID, name: call.Function.Name, arguments: string(call.Function.Arguments)}
+		if call.Index != nil {
+			f.index, f.indexed = *call.Index, true
+		}
+		d.toolCall(f)
 	}
 	if f := delta.FunctionCall; f.Name != "" || f.Arguments != "" {
-		d.toolCall(fragment{indexed: true, name: f.Name, arguments: f.Arguments}) // the form before tool_calls
+		d.toolCall(fragment{indexed: true, name: f.Name, arguments: string(f.Arguments)}) // the form before tool_calls
+	}
+	if c.FinishReason != "" {
+		d.finish = c.FinishReason
 	}
 }
 
-// reasoningFields are the names under which servers stream reasoning text. A server that sends the same text under two
-// of them is read under the first.
-var reasoningFields = []string{"reasoning_content", "reasoning", "reasoning_text"}
+// The names under which servers stream reasoning text as a field of its own.
+const (
+	fieldReasoningContent = "reasoning_content"
+	fieldReasoning        = "reasoning"
+	fieldReasoningText    = "reasoning_text"
+)
 
 func isReasoningField(name string) bool {
-	for _, field := range reasoningFields {
-		if name == field {
-			return true
-		}
-	}
-	return false
+	return name == fieldReasoningContent || name == fieldReasoning || name == fieldReasoningText
 }
 
-func (d *decoder) reasoning(extra map[string]respjson.Field) string {
-	for _, name := range reasoningFields {
-		if d.reasoningField != "" && d.reasoningField != name {
-			continue
-		}
-		field, ok := extra[name]
-		if !ok {
-			continue
-		}
-		var text string
-		if json.Unmarshal([]byte(field.Raw()), &text) == nil && text != "" {
-			d.reasoningField = name
-			return text
+// reasoning returns a chunk's reasoning text. A server that sends the same text under two names is read under the first
+// that it used; one that sends it among the content has no field to send it back in.
+func (d *decoder) reasoning(c *choice) string {
+	named := []struct{ name, text string }{
+		{fieldReasoningContent, c.Delta.ReasoningContent}, {fieldReasoning, c.Delta.Reasoning}, {fieldReasoningText, c.Delta.ReasoningText},
+	}
+	for _, f := range named {
+		if f.text != "" && (d.reasoningField == "" || d.reasoningField == f.name) {
+			d.reasoningField = f.name
+			return f.text
 		}
 	}
-	return ""
+	return c.Delta.Content.thinking
 }
 
 // End implements wire.Decoder. The finish reason is the sign of completion: [DONE] comes after failures as well, and

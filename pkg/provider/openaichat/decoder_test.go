@@ -10,7 +10,7 @@ import (
 	"github.com/agentloop/agentloop/pkg/provider"
 )
 
-func calls(raw string) string { return chunk(`{"tool_calls":[`+raw+`]}`, "null") }
+func calls(raw string) string { return piece(`{"tool_calls":[`+raw+`]}`, "null") }
 
 // begin and more are fragments of a call with an index.
 func begin(index, id, name, arguments string) string {
@@ -36,7 +36,7 @@ func TestMessages(t *testing.T) {
 		want   string
 	}{
 		"two calls by the book": {
-			frames: join([]string{chunk(first, "null"), calls(begin("0", "a", "add", "")), calls(more("0", `{"b": 2,`)), calls(more("0", ` "a": 1.50}`)), calls(begin("1", "b", "now", "{}"))}, ended(`"tool_calls"`)),
+			frames: join([]string{piece(first, "null"), calls(begin("0", "a", "add", "")), calls(more("0", `{"b": 2,`)), calls(more("0", ` "a": 1.50}`)), calls(begin("1", "b", "now", "{}"))}, ended(`"tool_calls"`)),
 			want:   head + `[` + call("a", "add", `{"b":2,"a":1.50}`) + `,` + call("b", "now", `{}`) + `]` + tail("toolUse", counts),
 		},
 		"increments of two calls in one chunk and interleaved": {
@@ -60,7 +60,7 @@ func TestMessages(t *testing.T) {
 			want:   head + `[` + call("a", "f", `{"a":1}`) + `]` + tail("toolUse", counts),
 		},
 		"no ids: the names tell the calls apart": {
-			frames: join([]string{content("x"), calls(begin("0", "", "f", `{"a":1}`)), calls(begin("0", "", "g", `{`)), calls(more("0", `}`))}, ended(`"tool_calls"`)),
+			frames: join([]string{say("x"), calls(begin("0", "", "f", `{"a":1}`)), calls(begin("0", "", "g", `{`)), calls(more("0", `}`))}, ended(`"tool_calls"`)),
 			want:   head + `[{"type":"text","text":"x"},` + call("call_9a8fd09575cd_0", "f", `{"a":1}`) + `,` + call("call_9a8fd09575cd_1", "g", `{}`) + `]` + tail("toolUse", counts),
 		},
 		"the name comes after the first arguments": {
@@ -76,15 +76,15 @@ func TestMessages(t *testing.T) {
 			want:   head + `[` + call("a", "f", `{}`) + `]` + tail("toolUse", counts),
 		},
 		"the finish reason says calls although there are none": {
-			frames: join([]string{content("x")}, ended(`"tool_calls"`)),
+			frames: join([]string{say("x")}, ended(`"tool_calls"`)),
 			want:   head + `[{"type":"text","text":"x"}]` + tail("stop", counts),
 		},
 		"the form before tool_calls": {
-			frames: join([]string{chunk(`{"function_call":{"name":"f","arguments":""}}`, "null"), chunk(`{"function_call":{"arguments":"{\"a\":1}"}}`, "null")}, ended(`"function_call"`)),
+			frames: join([]string{piece(`{"function_call":{"name":"f","arguments":""}}`, "null"), piece(`{"function_call":{"arguments":"{\"a\":1}"}}`, "null")}, ended(`"function_call"`)),
 			want:   head + `[` + call("call_9a8fd09575cd_0", "f", `{"a":1}`) + `]` + tail("toolUse", counts),
 		},
 		"a cap that cuts a call": {
-			frames: join([]string{content("x"), calls(begin("0", "a", "rm", `{"path":"/tm`))}, ended(`"length"`)),
+			frames: join([]string{say("x"), calls(begin("0", "a", "rm", `{"path":"/tm`))}, ended(`"length"`)),
 			want:   head + `[{"type":"text","text":"x"},` + call("a", "rm", `{}`) + `]` + tail("length", counts),
 		},
 		"arguments that are no object count as cut": {
@@ -92,23 +92,35 @@ func TestMessages(t *testing.T) {
 			want:   head + `[` + call("a", "rm", `{}`) + `,` + call("b", "ls", `{}`) + `]` + tail("length", counts),
 		},
 		"reasoning_content": {
-			frames: join([]string{chunk(`{"role":"assistant","reasoning_content":"let "}`, "null"), chunk(`{"reasoning_content":"me"}`, "null"), chunk(`{"reasoning_content":null,"content":"ok"}`, "null")}, ended(`"stop"`)),
+			frames: join([]string{piece(`{"role":"assistant","reasoning_content":"let "}`, "null"), piece(`{"reasoning_content":"me"}`, "null"), piece(`{"reasoning_content":null,"content":"ok"}`, "null")}, ended(`"stop"`)),
 			want:   head + `[{"type":"thinking","thinking":"let me","thinkingSignature":"reasoning_content"},{"type":"text","text":"ok"}]` + tail("stop", counts),
 		},
 		"reasoning": {
-			frames: join([]string{chunk(`{"reasoning":"hm"}`, "null"), content("ok")}, ended(`"stop"`)),
+			frames: join([]string{piece(`{"reasoning":"hm"}`, "null"), say("ok")}, ended(`"stop"`)),
 			want:   head + `[{"type":"thinking","thinking":"hm","thinkingSignature":"reasoning"},{"type":"text","text":"ok"}]` + tail("stop", counts),
 		},
 		"the same reasoning under two names is read once": {
-			frames: join([]string{chunk(`{"reasoning":"hm","reasoning_content":"hm"}`, "null"), chunk(`{"reasoning":"!","reasoning_content":"!"}`, "null"), content("ok")}, ended(`"stop"`)),
+			frames: join([]string{piece(`{"reasoning":"hm","reasoning_content":"hm"}`, "null"), piece(`{"reasoning":"!","reasoning_content":"!"}`, "null"), say("ok")}, ended(`"stop"`)),
 			want:   head + `[{"type":"thinking","thinking":"hm!","thinkingSignature":"reasoning_content"},{"type":"text","text":"ok"}]` + tail("stop", counts),
+		},
+		"content in parts, thinking among it": {
+			frames: join([]string{piece(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}`, "null"), piece(`{"content":[{"type":"text","text":"o"},{"type":"text","text":"k"}]}`, "null")}, ended(`"stop"`)),
+			want:   head + `[{"type":"thinking","thinking":"hm"},{"type":"text","text":"ok"}]` + tail("stop", counts),
+		},
+		"arguments as an object": {
+			frames: join([]string{calls(`{"index":0,"id":"a","function":{"name":"f","arguments":{"b": 1, "a": 2}}}`)}, ended(`"tool_calls"`)),
+			want:   head + `[` + call("a", "f", `{"b":1,"a":2}`) + `]` + tail("toolUse", counts),
+		},
+		"fields of other types than expected": {
+			frames: join([]string{frame(`{"id":7,"object":[],"choices":[{"index":0,"delta":{"content":"x","refusal":{},"tool_calls":null,"reasoning":9},"finish_reason":false}]}`)}, ended(`"stop"`)),
+			want:   head + `[{"type":"text","text":"x"}]` + tail("stop", counts),
 		},
 		"an error that is null": {
 			frames: join([]string{frame(`{"id":"resp-1","error":null,"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}`)}, ended(`"stop"`)),
 			want:   head + `[{"type":"text","text":"x"}]` + tail("stop", counts),
 		},
 		"the id changes and the usage chunk has none": {
-			frames: []string{content("a"), frame(`{"id":"other","choices":[{"index":0,"delta":{"content":"b"},"finish_reason":"stop"}]}`), frame(`{"id":"","choices":[],"usage":` + someUsage + `}`), done},
+			frames: []string{say("a"), frame(`{"id":"other","choices":[{"index":0,"delta":{"content":"b"},"finish_reason":"stop"}]}`), frame(`{"id":"","choices":[],"usage":` + someUsage + `}`), done},
 			want:   head + `[{"type":"text","text":"ab"}]` + tail("stop", counts),
 		},
 		"usage in every chunk counts once": {
@@ -118,19 +130,19 @@ func TestMessages(t *testing.T) {
 			want: head + `[{"type":"text","text":"a"}]` + tail("stop", `{"input":10,"output":2}`),
 		},
 		"cached and reasoning tokens": {
-			frames: []string{content("a"), chunk(`{}`, `"stop"`), usage(`{"prompt_tokens":1000,"completion_tokens":100,"prompt_tokens_details":{"cached_tokens":768},"completion_tokens_details":{"reasoning_tokens":60}}`), done},
+			frames: []string{say("a"), piece(`{}`, `"stop"`), usage(`{"prompt_tokens":1000,"completion_tokens":100,"prompt_tokens_details":{"cached_tokens":768},"completion_tokens_details":{"reasoning_tokens":60}}`), done},
 			want:   head + `[{"type":"text","text":"a"}]` + tail("stop", `{"input":232,"output":100,"cacheRead":768,"reasoning":60}`),
 		},
 		"no usage, and no [DONE] either": {
-			frames: []string{content("a"), chunk(`{}`, `"stop"`)},
+			frames: []string{say("a"), piece(`{}`, `"stop"`)},
 			want:   head + `[{"type":"text","text":"a"}],"provider":"p","api":"openai-completions","model":"model-1","stopReason":"stop"}`,
 		},
 		"usage null": {
-			frames: []string{content("a"), chunk(`{}`, `"stop"`), usage(`null`), done},
+			frames: []string{say("a"), piece(`{}`, `"stop"`), usage(`null`), done},
 			want:   head + `[{"type":"text","text":"a"}],"provider":"p","api":"openai-completions","model":"model-1","stopReason":"stop"}`,
 		},
 		"a refusal in words is the answer": {
-			frames: join([]string{chunk(`{"refusal":"I "}`, "null"), chunk(`{"refusal":"cannot."}`, "null")}, ended(`"stop"`)),
+			frames: join([]string{piece(`{"refusal":"I "}`, "null"), piece(`{"refusal":"cannot."}`, "null")}, ended(`"stop"`)),
 			want:   head + `[{"type":"text","text":"I cannot."}]` + tail("stop", counts),
 		},
 		"other choices are not read": {
@@ -138,11 +150,11 @@ func TestMessages(t *testing.T) {
 			want:   head + `[{"type":"text","text":"yes"}]` + tail("stop", counts),
 		},
 		"an unknown finish reason is an ordinary stop": {
-			frames: join([]string{content("x")}, ended(`"eos_token"`)),
+			frames: join([]string{say("x")}, ended(`"eos_token"`)),
 			want:   head + `[{"type":"text","text":"x"}]` + tail("stop", counts),
 		},
 		"Mistral's length": {
-			frames: join([]string{content("x")}, ended(`"model_length"`)),
+			frames: join([]string{say("x")}, ended(`"model_length"`)),
 			want:   head + `[{"type":"text","text":"x"}]` + tail("length", counts),
 		},
 	}
@@ -165,17 +177,17 @@ func TestFailures(t *testing.T) {
 		class  provider.Class
 		code   string
 	}{
-		"[DONE] without a finish reason":        {[]string{content("x"), done}, provider.ClassTruncated, "no_terminal_event"},
-		"a call that never gets a name":         {join([]string{content("x"), calls(`{"index":0,"id":"a","function":{"arguments":"{}"}}`)}, ended(`"tool_calls"`)), provider.ClassTruncated, "no_terminal_event"},
-		"the content filter":                    {join([]string{content("x")}, ended(`"content_filter"`)), provider.ClassRefused, "content_filter"},
-		"DeepSeek has no resources":             {join([]string{content("x")}, ended(`"insufficient_system_resource"`)), provider.ClassOverloaded, "insufficient_system_resource"},
-		"a gateway's upstream failed":           {join([]string{content("x")}, ended(`"error"`)), provider.ClassTransient, "error"},
-		"Ollama's error":                        {[]string{content("x"), frame(`{"error":"an error was encountered while running the model"}`)}, provider.ClassTransient, ""},
-		"vLLM's error":                          {[]string{content("x"), frame(`{"error":{"object":"error","message":"EngineCore died","type":"InternalServerError","param":null,"code":500}}`), done}, provider.ClassTransient, "500"},
-		"vLLM's older error":                    {[]string{content("x"), frame(`{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","code":400}`), done}, provider.ClassOverflow, "400"},
-		"an event named error":                  {[]string{content("x"), "event: error\ndata: {\"message\":\"rate limit reached\",\"code\":429}\n\n"}, provider.ClassRateLimited, "429"},
-		"quota in the stream":                   {[]string{content("x"), frame(`{"error":{"message":"m","code":"insufficient_quota"}}`)}, provider.ClassQuota, "insufficient_quota"},
-		"no output although the window is full": {[]string{content("x"), chunk(`{}`, `"length"`), usage(`{"prompt_tokens":1000,"completion_tokens":0,"prompt_tokens_details":{"cached_tokens":500}}`), done}, provider.ClassOverflow, "stop_reason"},
+		"[DONE] without a finish reason":        {[]string{say("x"), done}, provider.ClassTruncated, "no_terminal_event"},
+		"a call that never gets a name":         {join([]string{say("x"), calls(`{"index":0,"id":"a","function":{"arguments":"{}"}}`)}, ended(`"tool_calls"`)), provider.ClassTruncated, "no_terminal_event"},
+		"the content filter":                    {join([]string{say("x")}, ended(`"content_filter"`)), provider.ClassRefused, "content_filter"},
+		"DeepSeek has no resources":             {join([]string{say("x")}, ended(`"insufficient_system_resource"`)), provider.ClassOverloaded, "insufficient_system_resource"},
+		"a gateway's upstream failed":           {join([]string{say("x")}, ended(`"error"`)), provider.ClassTransient, "error"},
+		"Ollama's error":                        {[]string{say("x"), frame(`{"error":"an error was encountered while running the model"}`)}, provider.ClassTransient, ""},
+		"vLLM's error":                          {[]string{say("x"), frame(`{"error":{"object":"error","message":"EngineCore died","type":"InternalServerError","param":null,"code":500}}`), done}, provider.ClassTransient, "500"},
+		"vLLM's older error":                    {[]string{say("x"), frame(`{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","code":400}`), done}, provider.ClassOverflow, "400"},
+		"an event named error":                  {[]string{say("x"), "event: error\ndata: {\"message\":\"rate limit reached\",\"code\":429}\n\n"}, provider.ClassRateLimited, "429"},
+		"quota in the stream":                   {[]string{say("x"), frame(`{"error":{"message":"m","code":"insufficient_quota"}}`)}, provider.ClassQuota, "insufficient_quota"},
+		"no output although the window is full": {[]string{say("x"), piece(`{}`, `"length"`), usage(`{"prompt_tokens":1000,"completion_tokens":0,"prompt_tokens_details":{"cached_tokens":500}}`), done}, provider.ClassOverflow, "stop_reason"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +201,7 @@ func TestFailures(t *testing.T) {
 
 // TestIncrements pins what the consumer of a stream sees.
 func TestIncrements(t *testing.T) {
-	o := run(t, join([]string{chunk(first, "null"), chunk(`{"reasoning":"hm"}`, "null"), content("a"), content(""), content("b"),
+	o := run(t, join([]string{piece(first, "null"), piece(`{"reasoning":"hm"}`, "null"), say("a"), say(""), say("b"),
 		calls(begin("0", "c1", "add", "")), calls(more("0", `{"a"`)), calls(more("0", `:1}`))}, ended(`"tool_calls"`))...)
 	if o.Err != nil {
 		t.Fatal(o.Err)

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // send returns the request that arrives.
 func send(t *testing.T, cfg Config, req provider.Request) providertest.Recorded {
 	t.Helper()
-	server := providertest.NewServer(t, providertest.Frames(join([]string{content("x")}, ended(`"stop"`))...))
+	server := providertest.NewServer(t, providertest.Frames(join([]string{say("x")}, ended(`"stop"`))...))
 	cfg.BaseURL = server.URL + "/v1/"
 	client, err := New(cfg)
 	if err != nil {
@@ -174,7 +174,7 @@ func TestKeyAndHeaders(t *testing.T) {
 }
 
 func TestReasoningRoundTrip(t *testing.T) {
-	o := run(t, join([]string{chunk(`{"reasoning":"a<&>é"}`, "null"), calls(begin("0", "c1", "add", `{"z":1,"a":1e2}`))}, ended(`"tool_calls"`))...)
+	o := run(t, join([]string{piece(`{"reasoning":"a<&>é"}`, "null"), calls(begin("0", "c1", "add", `{"z":1,"a":1e2}`))}, ended(`"tool_calls"`))...)
 	if o.Err != nil {
 		t.Fatal(o.Err)
 	}

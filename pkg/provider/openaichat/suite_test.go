@@ -3,6 +3,7 @@ package openaichat
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/agentloop/agentloop/pkg/provider"
@@ -12,8 +13,8 @@ import (
 
 func frame(data string) string { return providertest.Event("", data) }
 
-// chunk is a chunk with one choice.
-func chunk(delta, finish string) string {
+// piece is a chunk with one choice.
+func piece(delta, finish string) string {
 	return frame(`{"id":"resp-1","object":"chat.completion.chunk","created":1,"model":"model-1","choices":[{"index":0,"delta":` + delta + `,"finish_reason":` + finish + `}]}`)
 }
 
@@ -32,7 +33,7 @@ func quote(s string) string {
 	return string(raw)
 }
 
-func content(s string) string { return chunk(`{"content":`+quote(s)+`}`, "null") }
+func say(s string) string { return piece(`{"content":`+quote(s)+`}`, "null") }
 
 func join(lists ...[]string) []string {
 	var out []string
@@ -43,7 +44,7 @@ func join(lists ...[]string) []string {
 }
 
 // ended closes a stream properly.
-func ended(finish string) []string { return []string{chunk(`{}`, finish), usage(someUsage), done} }
+func ended(finish string) []string { return []string{piece(`{}`, finish), usage(someUsage), done} }
 
 func newStreamer(cfg wire.Config) (provider.Streamer, error) { return New(Config{Config: cfg}) }
 
@@ -57,20 +58,26 @@ func run(t *testing.T, frames ...string) providertest.Outcome {
 	return providertest.Call(context.Background(), t, client, providertest.Request(provider.APIOpenAIChat))
 }
 
-func TestConformance(t *testing.T) {
-	providertest.Run(t, providertest.Adapter{
-		API: provider.APIOpenAIChat,
-		New: newStreamer,
-		Text: func(increments ...string) []string {
-			frames := []string{chunk(first, "null")}
-			for _, s := range increments {
-				frames = append(frames, content(s))
-			}
-			return append(frames, ended(`"stop"`)...)
-		},
-		Failure: frame(`{"error":{"message":"Overloaded","type":"overloaded_error","code":null}}`),
-		Quota:   `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}`,
-		Whole:   `{"id":"resp-1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`,
-		EnvKeys: []string{"OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY", "OPENAI_CUSTOM_HEADERS"},
-	})
+var adapter = providertest.Adapter{
+	API: provider.APIOpenAIChat,
+	New: newStreamer,
+	Text: func(increments ...string) []string {
+		frames := []string{piece(first, "null")}
+		for _, s := range increments {
+			frames = append(frames, say(s))
+		}
+		return append(frames, ended(`"stop"`)...)
+	},
+	Failure: frame(`{"error":{"message":"Overloaded","type":"overloaded_error","code":null}}`),
+	Quota:   `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}`,
+	Whole:   `{"id":"resp-1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`,
+	EnvKeys: []string{"OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY", "OPENAI_CUSTOM_HEADERS"},
+}
+
+func TestConformance(t *testing.T) { providertest.Run(t, adapter) }
+
+func BenchmarkStream(b *testing.B) { providertest.Benchmark(b, adapter) }
+
+func FuzzStream(f *testing.F) {
+	providertest.Fuzz(f, adapter, strings.Join(join([]string{calls(begin("0", "a", "f", `{"a"`)), calls(more("0", `:1}`))}, ended(`"tool_calls"`)), ""))
 }

@@ -2,10 +2,6 @@ package openairesponses
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
-
-	"github.com/openai/openai-go/v3/responses"
 
 	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/provider"
@@ -26,48 +22,40 @@ type decoder struct {
 	summaryPart map[int64]int64
 }
 
-// Event implements wire.Decoder.
-func (d *decoder) Event(event wire.Event) (bool, error) {
-	if bytes.HasPrefix(bytes.TrimSpace(event.Data), []byte("[DONE]")) {
+// Event implements wire.Decoder. The type inside the data decides, so that streams without event names are read too.
+func (d *decoder) Event(in wire.Event) (bool, error) {
+	if bytes.HasPrefix(bytes.TrimSpace(in.Data), []byte("[DONE]")) {
 		return true, nil
 	}
-	var e responses.ResponseStreamEventUnion
-	if err := json.Unmarshal(event.Data, &e); err != nil {
-		return false, fmt.Errorf("%w: %w", wire.ErrMalformedEvent, err)
+	var e event
+	if err := wire.Decode(in.Data, &e); err != nil {
+		return false, err
 	}
 	kind := e.Type
 	if kind == "" {
-		kind = event.Name
+		kind = in.Name
 	}
 	switch kind {
 	case "error", "response.failed", "response.error":
 		d.assembly.SetResponseID(e.Response.ID)
-		return false, &wire.StreamError{Raw: bytes.Clone(event.Data)}
+		return false, &wire.StreamError{Raw: bytes.Clone(in.Data)}
 	case "response.created", "response.in_progress":
 		d.assembly.SetResponseID(e.Response.ID)
 	case "response.completed", "response.incomplete":
-		d.cut = kind == "response.incomplete" || e.Response.Status == responses.ResponseStatusIncomplete
-		d.end(e.Response)
+		d.cut = kind == "response.incomplete" || e.Response.Status == "incomplete"
+		d.end(&e.Response)
 		return true, nil
 	case "":
-		if reportsError(event.Data) {
-			return false, &wire.StreamError{Raw: bytes.Clone(event.Data)}
+		if wire.IsError(e.Error) { // the form of other protocols, which gateways send here too
+			return false, &wire.StreamError{Raw: bytes.Clone(in.Data)}
 		}
 	default:
-		d.increment(kind, e)
+		d.increment(kind, &e)
 	}
 	return false, nil
 }
 
-// reportsError recognises the error form of other protocols, which gateways send here too.
-func reportsError(data []byte) bool {
-	var head struct {
-		Error json.RawMessage `json:"error"`
-	}
-	return json.Unmarshal(data, &head) == nil && wire.IsError(head.Error)
-}
-
-func (d *decoder) increment(kind string, e responses.ResponseStreamEventUnion) {
+func (d *decoder) increment(kind string, e *event) {
 	key := wire.Key{Output: e.OutputIndex, Part: e.ContentIndex}
 	switch kind {
 	case "response.output_item.added":
@@ -76,7 +64,7 @@ func (d *decoder) increment(kind string, e responses.ResponseStreamEventUnion) {
 		}
 	case "response.output_item.done":
 		d.finished = true
-		d.item(e.OutputIndex, e.Item)
+		d.item(e.OutputIndex, &e.Item)
 	case "response.output_text.delta", "response.refusal.delta":
 		d.assembly.Text(key, e.Delta)
 	case "response.output_text.done":
@@ -111,14 +99,14 @@ func (d *decoder) summary(output, part int64, text string) {
 }
 
 // item takes a finished item.
-func (d *decoder) item(output int64, item responses.ResponseOutputItemUnion) {
+func (d *decoder) item(output int64, item *item) {
 	key := wire.Key{Output: output}
 	switch item.Type {
 	case "message":
 		for i, part := range item.Content {
 			place := wire.Key{Output: output, Part: int64(i)}
 			d.assembly.CompleteText(place, part.Text+part.Refusal)
-			d.assembly.SetTextSignature(place, encode(textSignature{ID: item.ID, Phase: string(item.Phase)}))
+			d.assembly.SetTextSignature(place, encode(textSignature{ID: item.ID, Phase: item.Phase}))
 		}
 	case "reasoning":
 		thinking, signature := summarize(item)
@@ -132,22 +120,22 @@ func (d *decoder) item(output int64, item responses.ResponseOutputItemUnion) {
 		if !d.assembly.Has(key) {
 			d.assembly.Call(key, item.CallID, item.Name)
 		}
-		d.assembly.CompleteArguments(key, item.Arguments.OfString)
+		d.assembly.CompleteArguments(key, item.Arguments)
 		d.assembly.SetCallSignature(key, item.ID)
 	}
 }
 
 // end takes the final response. Its output has every item once more, but some servers leave it empty or number it anew,
 // so it is read only when no item came by itself.
-func (d *decoder) end(r responses.Response) {
+func (d *decoder) end(r *response) {
 	d.assembly.SetResponseID(r.ID)
 	if !d.finished {
-		for i, item := range r.Output {
-			d.item(int64(i), item)
+		for i := range r.Output {
+			d.item(int64(i), &r.Output[i])
 		}
 	}
 	d.done = true
-	d.raw = string(r.Status)
+	d.raw = r.Status
 	if d.cut && r.IncompleteDetails.Reason != "" {
 		d.raw = r.IncompleteDetails.Reason
 	}

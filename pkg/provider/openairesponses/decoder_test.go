@@ -50,7 +50,7 @@ func TestMessages(t *testing.T) {
 					increment("function_call_arguments", 2, "", `{"b": 2`), increment("function_call_arguments", 2, "", `, "a": 1.50}`),
 					frame(`{"type":"response.function_call_arguments.done","output_index":2,"item_id":"i","arguments":"{\"b\": 2, \"a\": 1.50}"}`),
 					finished(2, callItem("fc_1", "call_1", "add", `{"b": 2, "a": 1.50}`)),
-					response("response.completed", "completed", `,"output":[`+reasoningItem("rs_1", "gAAA+/=", "Look first.", "Then.")+`]`, `{"input_tokens":100,"input_tokens_details":{"cached_tokens":64},"output_tokens":50,"output_tokens_details":{"reasoning_tokens":32}}`)}),
+					whole("response.completed", "completed", `,"output":[`+reasoningItem("rs_1", "gAAA+/=", "Look first.", "Then.")+`]`, `{"input_tokens":100,"input_tokens_details":{"cached_tokens":64},"output_tokens":50,"output_tokens_details":{"reasoning_tokens":32}}`)}),
 			want: head + `[{"type":"thinking","thinking":"Look first.\n\nThen.","thinkingSignature":"{\"id\":\"rs_1\",\"encrypted_content\":\"gAAA+/=\",\"summary\":[11,5]}"},` + someText +
 				`,{"type":"toolCall","id":"call_1","name":"add","arguments":{"b":2,"a":1.50},"thoughtSignature":"fc_1"}]` + tail("toolUse", `{"input":36,"output":50,"cacheRead":64,"reasoning":32}`),
 		},
@@ -68,11 +68,11 @@ func TestMessages(t *testing.T) {
 			want:   head + `[{"type":"thinking","thinking":"Sum.","thinkingSignature":"{\"id\":\"rs_1\",\"encrypted_content\":\"gAAA\"}"},` + someText + `,{"type":"toolCall","id":"call_1","name":"now","arguments":{},"thoughtSignature":"fc_1"}]` + tail("toolUse", counts),
 		},
 		"only the final response": {
-			frames: []string{response("response.completed", "completed", `,"output":[`+reasoningItem("rs_1", "gAAA", "Sum.")+`,{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"output_text","text":"Hello.","annotations":[]}]}]`, someUsage)},
+			frames: []string{whole("response.completed", "completed", `,"output":[`+reasoningItem("rs_1", "gAAA", "Sum.")+`,{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"output_text","text":"Hello.","annotations":[]}]}]`, someUsage)},
 			want:   head + `[{"type":"thinking","thinking":"Sum.","thinkingSignature":"{\"id\":\"rs_1\",\"encrypted_content\":\"gAAA\"}"},` + someText + `]` + tail("stop", counts),
 		},
 		"a final response that numbers its items anew changes nothing": {
-			frames: join([]string{created()}, textItem(3, "Hello."), []string{response("response.completed", "completed", `,"output":[{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"output_text","text":"Hello."}]}]`, someUsage)}),
+			frames: join([]string{created()}, textItem(3, "Hello."), []string{whole("response.completed", "completed", `,"output":[{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"output_text","text":"Hello."}]}]`, someUsage)}),
 			want:   head + `[` + someText + `]` + tail("stop", counts),
 		},
 		"a finished text that was not streamed to its end": {
@@ -91,7 +91,7 @@ func TestMessages(t *testing.T) {
 		"an output cap that cuts a call": {
 			frames: []string{created(), added(0, callItem("fc_1", "c1", "rm", "")), increment("function_call_arguments", 0, "", `{"path":"/t`),
 				finished(0, `{"id":"fc_1","type":"function_call","status":"incomplete","call_id":"c1","name":"rm","arguments":""}`),
-				response("response.incomplete", "incomplete", `,"output":[],"incomplete_details":{"reason":"max_output_tokens"}`, someUsage)},
+				whole("response.incomplete", "incomplete", `,"output":[],"incomplete_details":{"reason":"max_output_tokens"}`, someUsage)},
 			want: head + `[{"type":"toolCall","id":"c1","name":"rm","arguments":{},"thoughtSignature":"fc_1"}]` + tail("length", counts),
 		},
 		"arguments that are no object count as cut": {
@@ -99,7 +99,7 @@ func TestMessages(t *testing.T) {
 			want:   head + `[{"type":"toolCall","id":"c1","name":"rm","arguments":{},"thoughtSignature":"fc_1"}]` + tail("length", counts),
 		},
 		"incomplete for a reason that is new": {
-			frames: join([]string{created()}, textItem(0, "Hello."), []string{response("response.incomplete", "incomplete", `,"incomplete_details":{"reason":"tea_break"}`, someUsage)}),
+			frames: join([]string{created()}, textItem(0, "Hello."), []string{whole("response.incomplete", "incomplete", `,"incomplete_details":{"reason":"tea_break"}`, someUsage)}),
 			want:   head + `[` + someText + `]` + tail("length", counts),
 		},
 		"items and events of unknown kinds are passed over": {
@@ -108,7 +108,7 @@ func TestMessages(t *testing.T) {
 			want: head + `[` + someText + `]` + tail("stop", counts),
 		},
 		"no usage": {
-			frames: join([]string{created()}, textItem(0, "Hello."), []string{response("response.completed", "completed", `,"output":[]`, `null`)}),
+			frames: join([]string{created()}, textItem(0, "Hello."), []string{whole("response.completed", "completed", `,"output":[]`, `null`)}),
 			want:   head + `[` + someText + `],"provider":"p","api":"openai-responses","model":"model-1","stopReason":"stop"}`,
 		},
 	}
@@ -132,7 +132,7 @@ func TestMessages(t *testing.T) {
 
 func TestFailures(t *testing.T) {
 	failed := func(code, usage string) string {
-		return response("response.failed", "failed", `,"output":[],"error":{"code":"`+code+`","message":"It failed."}`, usage)
+		return whole("response.failed", "failed", `,"output":[],"error":{"code":"`+code+`","message":"It failed."}`, usage)
 	}
 	cases := map[string]struct {
 		frame string
@@ -146,8 +146,8 @@ func TestFailures(t *testing.T) {
 		"a failed response with its usage":      {failed("server_error", someUsage), provider.ClassTransient, "server_error", true},
 		"a failed response that is an overflow": {failed("context_length_exceeded", "null"), provider.ClassOverflow, "context_length_exceeded", false},
 		"a failed response for a policy":        {failed("bio_policy", "null"), provider.ClassRefused, "bio_policy", false},
-		"the content filter":                    {response("response.incomplete", "incomplete", `,"incomplete_details":{"reason":"content_filter"}`, someUsage), provider.ClassRefused, "content_filter", true},
-		"a response that was cancelled there":   {response("response.completed", "cancelled", ``, someUsage), provider.ClassTransient, "cancelled", true},
+		"the content filter":                    {whole("response.incomplete", "incomplete", `,"incomplete_details":{"reason":"content_filter"}`, someUsage), provider.ClassRefused, "content_filter", true},
+		"a response that was cancelled there":   {whole("response.completed", "cancelled", ``, someUsage), provider.ClassTransient, "cancelled", true},
 		"another protocol's error":              {"data: {\"error\":{\"message\":\"m\",\"type\":\"overloaded_error\"}}\n\n", provider.ClassOverloaded, "", false},
 		"[DONE] before the end":                 {"data: [DONE]\n\n", provider.ClassTruncated, "no_terminal_event", false},
 	}

@@ -51,18 +51,17 @@ func encode(signature any) string {
 }
 
 // summarize returns a reasoning item's text and signature.
-func summarize(item responses.ResponseOutputItemUnion) (thinking, signature string) {
+func summarize(item *item) (thinking, signature string) {
 	s := reasoningSignature{ID: item.ID, Encrypted: item.EncryptedContent}
 	var parts []string
 	lengths := []int{}
-	for _, part := range item.Summary {
-		text := strings.ToValidUTF8(part.Text, "\uFFFD")
-		parts = append(parts, text)
-		lengths = append(lengths, len(text))
+	for _, p := range item.Summary {
+		parts = append(parts, p.Text)
+		lengths = append(lengths, len(p.Text))
 	}
 	if len(parts) == 0 {
-		for _, part := range item.Content {
-			parts = append(parts, part.Text)
+		for _, p := range item.Content {
+			parts = append(parts, p.Text)
 		}
 	}
 	thinking = strings.Join(parts, summaryGap)

@@ -199,3 +199,21 @@ func withoutNames(stream string) string {
 	lines := strings.Split(stream, "\n")
 	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "event:") }), "\n")
 }
+
+// Benchmark measures one response of 2,000 increments, from the request to the message.
+func Benchmark(b *testing.B, a Adapter) {
+	increments := make([]string, 2000)
+	for i := range increments {
+		increments[i] = "word and "
+	}
+	body := strings.Join(a.Text(increments...), "")
+	server := NewServer(b, Answer(200, body, "Content-Type", "text/event-stream"))
+	client := a.Client(b, wire.Config{BaseURL: server.URL})
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := client.Stream(context.Background(), Request(a.API), func(provider.Delta) {}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

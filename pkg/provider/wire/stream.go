@@ -2,7 +2,9 @@ package wire
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 
@@ -39,6 +41,17 @@ func (e *StreamError) Error() string { return "the provider reported an error in
 
 // ErrMalformedEvent is returned when an event of a stream cannot be read.
 var ErrMalformedEvent = errors.New("malformed event in the provider's stream")
+
+// Decode reads an event's JSON into a pointer. Fields of another type than expected are left as they are, since servers
+// add to the protocols in their own ways; what is no JSON is ErrMalformedEvent.
+func Decode(data []byte, into any) error {
+	err := json.Unmarshal(data, into)
+	var mismatch *json.UnmarshalTypeError
+	if err == nil || errors.As(err, &mismatch) {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrMalformedEvent, err)
+}
 
 var errNoEnd = errors.New("the stream ended without its terminal event")
 
