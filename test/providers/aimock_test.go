@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,29 +75,33 @@ func startAimock() (stop func(), err error) {
 	return nil, fmt.Errorf("it ended without listening: %s", said)
 }
 
-// protocol is one adapter and the models' name for its protocol.
+// protocol is one adapter and the models' name for its protocol. mark is what its requests of one test are known by.
 type protocol struct {
-	api provider.API
-	new func(cfg wire.Config) (provider.Streamer, error)
+	api  provider.API
+	new  func(cfg wire.Config) (provider.Streamer, error)
+	mark string
 }
 
 var protocols = []protocol{
-	{provider.APIAnthropicMessages, func(cfg wire.Config) (provider.Streamer, error) { return anthropic.New(anthropic.Config{Config: cfg}) }},
-	{provider.APIOpenAIChat, func(cfg wire.Config) (provider.Streamer, error) {
+	{api: provider.APIAnthropicMessages, new: func(cfg wire.Config) (provider.Streamer, error) { return anthropic.New(anthropic.Config{Config: cfg}) }},
+	{api: provider.APIOpenAIChat, new: func(cfg wire.Config) (provider.Streamer, error) {
 		return openaichat.New(openaichat.Config{Config: cfg})
 	}},
-	{provider.APIOpenAIResponses, func(cfg wire.Config) (provider.Streamer, error) {
+	{api: provider.APIOpenAIResponses, new: func(cfg wire.Config) (provider.Streamer, error) {
 		return openairesponses.New(openairesponses.Config{Config: cfg})
 	}},
 }
 
-// each runs a case on all protocols against the mock server. The test's name marks its requests in the server's journal.
+var marks atomic.Int64
+
+// each runs a case on all protocols against the mock server.
 func each(t *testing.T, cfg wire.Config, check func(t *testing.T, p protocol, s provider.Streamer)) {
 	for _, p := range protocols {
 		t.Run(string(p.api), func(t *testing.T) {
 			cfg := cfg
 			cfg.BaseURL, cfg.APIKey = aimock+"/v1", "mock-key"
-			cfg.Headers = map[string]string{"X-Test-Id": t.Name()}
+			p.mark = fmt.Sprintf("%s %d", t.Name(), marks.Add(1)) // a test may run several times
+			cfg.Headers = map[string]string{"X-Test-Id": p.mark}
 			s, err := p.new(cfg)
 			if err != nil {
 				t.Fatal(err)
@@ -151,8 +156,8 @@ func failure(t *testing.T, s provider.Streamer, req provider.Request) *provider.
 	return f
 }
 
-// arrived asks the mock server how many requests of this test it has seen.
-func arrived(t *testing.T) int {
+// arrived asks the mock server how many requests with a mark it has seen.
+func arrived(t *testing.T, mark string) int {
 	t.Helper()
 	resp, err := http.Get(aimock + "/__aimock/journal")
 	if err != nil {
@@ -167,7 +172,7 @@ func arrived(t *testing.T) int {
 	}
 	n := 0
 	for _, entry := range journal {
-		if entry.Headers["x-test-id"] == t.Name() {
+		if entry.Headers["x-test-id"] == mark {
 			n++
 		}
 	}
@@ -187,7 +192,7 @@ func TestAimockText(t *testing.T) {
 		if resp.ResponseID == "" || resp.HTTPStatus != 200 {
 			t.Errorf("response %+v", resp)
 		}
-		if n := arrived(t); n != 1 {
+		if n := arrived(t, p.mark); n != 1 {
 			t.Errorf("%d requests arrived, want 1", n)
 		}
 	})
@@ -259,7 +264,7 @@ func TestAimockErrors(t *testing.T) {
 				if f.Class != c.class || f.HTTPStatus != c.status || f.RetryAfter != c.retryAfter || len(f.Detail) == 0 {
 					t.Errorf("failure %+v: %s", f, f.Detail)
 				}
-				if n := arrived(t); n != 1 {
+				if n := arrived(t, p.mark); n != 1 {
 					t.Errorf("%d requests arrived, want 1: the caller owns retries", n)
 				}
 			})
@@ -305,12 +310,12 @@ func TestAimockSeesNothingOfARefusedRequest(t *testing.T) {
 		if f := failure(t, s, req); f.Class != provider.ClassRejected || !errors.Is(f, refused) {
 			t.Errorf("failure %+v", f)
 		}
-		if n := arrived(t); n != 0 {
+		if n := arrived(t, p.mark); n != 0 {
 			t.Errorf("%d requests arrived", n)
 		}
 		req.Guard = func([]byte) error { return nil }
 		call(t, s, req)
-		if n := arrived(t); n != 1 {
+		if n := arrived(t, p.mark); n != 1 {
 			t.Errorf("%d requests arrived after the one that was let through", n)
 		}
 	})
