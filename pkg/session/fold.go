@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/runevent"
 )
 
@@ -36,15 +37,15 @@ type State struct {
 type RunProgress struct {
 	UID, Name string
 	RunCounters
-	// Accepted says that the prompt is in the log.
-	Accepted bool
-	// Turn is the latest turn that was begun (captured), Committed the latest committed one.
-	Turn, Committed int
+	// Committed is the latest committed turn.
+	Committed int
 	// Phase is where a live run is: one of the Unknown reasons of the Succeeded condition.
 	Phase string
 	// Captured is the latest main request without a completion; Completed a response that is not committed yet.
 	Captured  *Request
 	Completed *Completed
+	// Before is what Captured has displaced; it comes back when that request is refused before dispatch.
+	Before *Latest
 	// Tools is the progress of the completed response's calls, by call id.
 	Tools map[string]*ToolProgress
 	// Ending is the terminal event that the latest commit announced.
@@ -59,6 +60,12 @@ type Request struct {
 	RequestExecutionID string
 	Turn               int
 	ContextRef         cas.Ref
+}
+
+// Latest names the latest dispatched main request: its context and the output cap that its body declared.
+type Latest struct {
+	Context *cas.Ref
+	Limit   *int64
 }
 
 // Completed is one complete response.
@@ -89,6 +96,16 @@ const (
 // Live says whether a run has started and not ended.
 func (s *State) Live() bool { return s.Run != nil && s.Run.Terminal == nil }
 
+// Counters are the run's counters as a commit stores them. A request that is open then will not be answered any more:
+// it counts as a request without usage.
+func (s *State) Counters() RunCounters {
+	counters := s.Run.RunCounters
+	if s.Run.Captured != nil {
+		counters.Usage.Add(nil)
+	}
+	return counters
+}
+
 // Usage is the session's usage so far.
 func (s *State) Usage() Totals {
 	if s.Run == nil {
@@ -118,7 +135,7 @@ func Empty(agent string) State { return State{Agent: agent} }
 func FromState(s AgentState, ref cas.Ref, history []cas.MessageRef) State {
 	state := State{
 		Agent: s.Agent, Recent: s.Recent, History: append([]cas.MessageRef(nil), history...),
-		Run: &RunProgress{UID: s.RunUID, Name: s.RunName, RunCounters: s.Run, Accepted: true, Turn: s.Step.Turn},
+		Run: &RunProgress{UID: s.RunUID, Name: s.RunName},
 	}
 	state.Commit(s, ref)
 	state.Head.Sequence = s.LastSequence
@@ -134,7 +151,7 @@ func (s *State) Commit(committed AgentState, ref cas.Ref) {
 	s.Run.Committed, s.Run.Ending = committed.Step.Turn, committed.Step.Terminal
 	s.Run.RunCounters = committed.Run
 	s.Run.Phase = PhaseAssembling
-	s.Run.Captured, s.Run.Completed, s.Run.Tools = nil, nil, nil
+	s.Run.Captured, s.Run.Before, s.Run.Completed, s.Run.Tools = nil, nil, nil, nil
 }
 
 // Apply folds one verified entry. An entry that does not follow the state, and a commit whose state was not loaded
@@ -167,6 +184,8 @@ func (s *State) Apply(entry runevent.Entry, head runevent.Head) error {
 		s.runEnded(event)
 	case runevent.TypeModelFailed:
 		s.modelFailed(event)
+	case runevent.TypeModelRejected:
+		s.rejected()
 	case runevent.TypeRecord:
 		s.record(event)
 	default:
@@ -188,6 +207,8 @@ func (s *State) runStarted(event runevent.Event) {
 }
 
 func (s *State) runEnded(event runevent.Event) {
+	s.Run.RunCounters = s.Counters()
+	s.Run.Captured, s.Run.Before = nil, nil
 	s.Run.Terminal, s.Run.EndedAt, s.Run.Phase = &event, event.Evidence.RecordedAt, ""
 	s.Recent = appendRecent(s.Recent, s.Run.UID)
 }
@@ -205,11 +226,11 @@ func (s *State) modelFailed(event runevent.Event) {
 	if s.Run.Captured == nil || event.Purpose != runevent.PurposeMain {
 		return
 	}
-	s.Run.Captured, s.Run.Phase = nil, PhaseAssembling
+	s.Run.Captured, s.Run.Before, s.Run.Phase = nil, nil, PhaseAssembling
 	if event.Retryable {
 		s.Run.Phase = PhaseRetryBackoff
 	}
-	if event.Retryable && event.Class == "rateLimited" {
+	if event.Retryable && event.Class == string(provider.ClassRateLimited) {
 		s.Run.Phase = PhaseRateLimited
 	}
 	s.Run.Usage.Add(event.Usage)
@@ -224,15 +245,16 @@ func (s *State) record(event runevent.Event) {
 			return
 		}
 		s.Run.Completed = &Completed{Request: *s.Run.Captured, Action: *event.PayloadRef, ResponseID: event.Evidence.ResponseID}
-		s.Run.Captured, s.Run.Tools = nil, map[string]*ToolProgress{}
+		s.Run.Captured, s.Run.Before, s.Run.Tools = nil, nil, map[string]*ToolProgress{}
+		s.Run.LastLimit = event.RequestOutputTokenLimit
 		s.Run.Usage.Add(event.Usage)
 	case runevent.KindCompactionCommitted:
 		s.Checkpoint = event.Checkpoint
 	}
 }
 
-// captured begins a main request. One that is still open was never answered (its worker died, or its guard refused
-// it) and counts as a request without usage, unless it was rejected before dispatch.
+// captured begins a main request. One that is still open was never answered, because its worker died: it counts as a
+// request without usage.
 func (s *State) captured(event runevent.Event) {
 	s.Snapshots = append(s.Snapshots[:len(s.Snapshots):len(s.Snapshots)], event.SnapshotRefs...)
 	if event.SectionsRef != nil {
@@ -241,20 +263,26 @@ func (s *State) captured(event runevent.Event) {
 	if event.Purpose != runevent.PurposeMain || event.Evidence.ContextRef == nil {
 		return
 	}
-	if s.Run.Captured != nil {
-		s.Run.Usage.Add(nil)
-	}
+	s.Run.RunCounters = s.Counters()
+	s.Run.Before = &Latest{Context: s.Run.LastContext, Limit: s.Run.LastLimit}
 	s.Run.Turn, s.Run.Phase = event.Evidence.Turn, PhaseModelCall
 	s.Run.Requests++
-	s.Run.LastContext = event.Evidence.ContextRef
+	s.Run.LastContext, s.Run.LastLimit = event.Evidence.ContextRef, nil
 	s.Run.Captured = &Request{event.Evidence.RequestExecutionID, event.Evidence.Turn, *event.Evidence.ContextRef}
 }
 
-func (s *State) tool(event runevent.Event) {
-	if event.Type == runevent.TypeModelRejected {
-		s.Run.Captured = nil
+// rejected takes a captured request back that its guard refused: nothing was sent, so it moves neither the counts nor
+// the latest dispatched context.
+func (s *State) rejected() {
+	if s.Run.Captured == nil {
 		return
 	}
+	s.Run.Requests--
+	s.Run.LastContext, s.Run.LastLimit = s.Run.Before.Context, s.Run.Before.Limit
+	s.Run.Captured, s.Run.Before, s.Run.Phase = nil, nil, PhaseAssembling
+}
+
+func (s *State) tool(event runevent.Event) {
 	if s.Run.Tools == nil || event.CallID == "" {
 		return
 	}
@@ -264,9 +292,10 @@ func (s *State) tool(event runevent.Event) {
 		s.Run.Tools[event.CallID] = progress
 	}
 	switch event.Type {
+	case runevent.TypeToolCall:
+		s.Run.ToolCalls++
 	case runevent.TypeToolStarted:
 		progress.Attempts++
-		s.Run.ToolCalls++
 		s.Run.Phase = PhaseToolCall
 	case runevent.TypeToolUnknown:
 		progress.Unknown = true

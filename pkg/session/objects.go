@@ -84,13 +84,14 @@ type AssemblyRecord struct {
 	Prefix string `json:"prefix,omitempty"`
 	// Compaction names the checkpoint that the input was projected with.
 	Compaction string `json:"compaction,omitempty"`
-	// Dispatched is false in the record of a request that was rejected before dispatch.
+	// Dispatched is false in the record of a request that does not fit. The record is fixed before the guard sees the
+	// body: a request that the guard refuses has true here, and a model.rejected event.
 	Dispatched bool `json:"dispatched"`
 }
 
 // Admitted lists the system sections that took part.
 type Admitted struct {
-	Sections []AdmittedSection `json:"sections"`
+	Sections []AdmittedSection `json:"sections,omitempty"`
 }
 
 // AdmittedSection is one system section by name and the digest of its text.
@@ -101,7 +102,7 @@ type AdmittedSection struct {
 
 // Rendered lists the names of the sections in the order in which they stand in the prompt.
 type Rendered struct {
-	SectionIDs []string `json:"sectionIds"`
+	SectionIDs []string `json:"sectionIds,omitempty"`
 }
 
 // ContextSnapshot is the manifest of one fixed model input and its assembly record.
@@ -115,7 +116,7 @@ type ContextSnapshot struct {
 	Messages cas.MessageList `json:"messages"`
 	// Parameters are the request's settings besides its content.
 	Parameters Parameters `json:"parameters"`
-	// InputDigest and InputSize are of the exact bytes of the materialised input (see EncodeInput).
+	// InputDigest and InputSize are of the exact bytes of the materialised input (see AppendInput).
 	InputDigest cas.Digest     `json:"inputDigest"`
 	InputSize   int64          `json:"inputSize"`
 	Assembly    AssemblyRecord `json:"assembly"`
@@ -194,12 +195,20 @@ type RunCounters struct {
 	Worker    string    `json:"worker,omitempty"`
 	Config    *cas.Ref  `json:"config,omitempty"`
 	StartedAt time.Time `json:"startedAt"`
-	ToolCalls int       `json:"toolCalls"`
-	// Requests counts the captured main requests, completed or not.
+	// Accepted says that the run's prompt is in the log. A run that was ended before it began has none there.
+	Accepted bool `json:"accepted"`
+	// Turn is the latest turn that was begun.
+	Turn int `json:"turn"`
+	// ToolCalls counts the calls of complete responses, whatever became of them.
+	ToolCalls int `json:"toolCalls"`
+	// Requests counts the main requests that were captured, completed or not, but for those that were refused before
+	// dispatch.
 	Requests int    `json:"requests"`
 	Usage    Totals `json:"usage"`
-	// LastContext names the latest main request's context snapshot.
+	// LastContext names the context snapshot of the latest main request that was not refused before dispatch.
 	LastContext *cas.Ref `json:"lastContext,omitempty"`
+	// LastLimit is the output cap that its body declared, in tokens; nil before it was answered, or without a cap.
+	LastLimit *int64 `json:"lastLimit,omitempty"`
 }
 
 // Totals are sums over a run or a session. Requests counts captured main requests that came to an end;
