@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/message"
@@ -177,8 +178,11 @@ func (d *detail) readEvents(ctx context.Context) error {
 	return nil
 }
 
-// note adds a notice about the entry.
+// note adds a notice about the entry, once for each object.
 func (d *detail) note(n Notice) {
+	if !n.Digest.IsZero() && slices.ContainsFunc(d.Notices, func(o Notice) bool { return o.Code == n.Code && o.Digest == n.Digest }) {
+		return
+	}
 	n.EntryID, n.Agent = d.node.ID, d.node.Agent
 	if n.From > 0 {
 		n.Stream = streamName(d.node.stream)

@@ -240,14 +240,17 @@ func (b *Builder) captured(s *stream, f fact) {
 	b.opened(f, at)
 }
 
-// model names the model of an entry of a main request: the one that its run works with.
+// model names the model of what belongs to a main request: the one that its run works with. Increments do not say what
+// their request was for, but only those of main requests are recorded.
 func (n *node) model(r *run) {
-	if r == nil || r.Model == nil || (n.Purpose != string(runevent.PurposeMain) && n.Type != TypeReasoning) {
+	if r == nil || r.Model == nil {
 		return
 	}
-	n.Model = r.Model.ID
-	if n.Type == TypeModelOutput || n.Type == TypeModelInput {
-		n.Title = r.Model.ID
+	switch {
+	case n.Type == TypeReasoning:
+		n.Model = r.Model.ID
+	case n.Purpose == string(runevent.PurposeMain) && (n.Type == TypeModelInput || n.Type == TypeModelOutput):
+		n.Model, n.Title = r.Model.ID, r.Model.ID
 	}
 }
 
