@@ -136,6 +136,11 @@ func (l *loop) end(ctx context.Context, cause error) (Result, error) {
 	if !ended {
 		return Result{}, cause
 	}
+	if !l.state.Live() { // it ended before it was claimed, and its end must be its own
+		if err := l.claim(saving, 1, nil); err != nil {
+			return Result{}, l.undecided(ctx, err)
+		}
+	}
 	if err := l.lastCommit(saving, cause, event); err != nil {
 		return Result{}, l.undecided(ctx, err)
 	}

@@ -57,7 +57,7 @@ func (l *loop) request(ctx context.Context) (answered, error) {
 			return answered{}, err
 		}
 		if failed.Class == provider.ClassRejected {
-			return answered{}, l.rejected(failed)
+			return answered{}, err
 		}
 		if !failed.Class.Retryable() || try >= l.retries() {
 			return l.failedAnswer(failed, request), nil
@@ -251,13 +251,14 @@ func (c *call) failed(ctx context.Context, err error) error {
 	}
 	l := c.loop
 	if failed.Class == provider.ClassRejected && ctx.Err() == nil {
+		why := l.rejected(failed)
 		if saveErr := l.append(ctx, runevent.Event{
 			Type: runevent.TypeModelRejected, Purpose: runevent.PurposeMain, Reason: ReasonOutputCapRejected,
-			Message: l.rejected(failed).Message, Record: &c.invocation.ContextRef, Evidence: invocationEvidence(c.invocation),
+			Message: why.Message, Record: &c.invocation.ContextRef, Evidence: invocationEvidence(c.invocation),
 		}); saveErr != nil {
 			return saveErr
 		}
-		return err
+		return &refused{record: c.invocation.ContextRef, Failure: *why}
 	}
 	if ctx.Err() != nil {
 		return errors.Join(context.Cause(ctx), &partial{failed: failed, invocation: c.invocation})

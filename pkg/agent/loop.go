@@ -46,8 +46,8 @@ type loop struct {
 }
 
 // Execute runs a run to its end, or goes on with it where its log stops. It returns the terminal event that is in the
-// log. ErrHandBack and ErrLost mean that the run goes on elsewhere; any other error means that the log or the store
-// stayed away until the run's time was up, and the run is to be tried again later.
+// log. ErrHandBack and ErrLost mean that the run goes on elsewhere, ErrOverdue that it was not begun; any other error
+// means that the log or the store stayed away until the run's time was up, and the run is to be tried again later.
 func Execute(ctx context.Context, deps Deps, run Run) (Result, error) {
 	if deps.Chaos == nil {
 		deps.Chaos = func(string) {}
@@ -58,6 +58,9 @@ func Execute(ctx context.Context, deps Deps, run Run) (Result, error) {
 	}
 	if l.state.Ended(run.UID) {
 		return l.ended(), nil
+	}
+	if limit := run.StartBy; !l.state.Live() && !limit.IsZero() && deps.Now().After(limit) {
+		return Result{}, ErrOverdue
 	}
 	ctx, cancel := l.withDeadline(ctx)
 	defer cancel()
@@ -108,12 +111,12 @@ func Seal(ctx context.Context, deps Deps, run Run, cause error) (Result, error) 
 	return l.end(ctx, &interrupted{answer: answer, results: make([]message.Message, len(answer.message.ToolCalls())), cause: cause})
 }
 
-// refuse claims a run that cannot be executed and stores its prompt, so that nothing that was accepted is lost.
+// refuse claims a run that cannot be executed and stores its prompt, if it could be read, so that it is not lost.
 func (l *loop) refuse(ctx context.Context, attempt int, failure *Failure) error {
 	if err := l.claim(ctx, attempt, nil); err != nil {
 		return err
 	}
-	if l.run.Prompt.Role == "" {
+	if l.state.Run.Accepted || len(l.run.Prompt.Content.Blocks) == 0 && l.run.Prompt.PlainText() == "" {
 		return failure
 	}
 	if err := l.acceptPrompt(ctx); err != nil {
@@ -173,6 +176,10 @@ func (l *loop) begin(ctx context.Context) error {
 	if takeover {
 		attempt = l.state.Run.Attempt + 1
 	}
+	begun := takeover && l.state.Run.Config != nil && l.state.Run.Accepted
+	if l.run.Refusal != nil && !begun {
+		return l.refuse(ctx, attempt, l.run.Refusal)
+	}
 	if !takeover {
 		if err := l.accept(ctx, attempt); err != nil {
 			return err
@@ -182,7 +189,7 @@ func (l *loop) begin(ctx context.Context) error {
 	if err := l.claim(ctx, attempt, nil); err != nil {
 		return err
 	}
-	if !l.state.Run.Accepted {
+	if !l.state.Run.Accepted && l.state.Run.Ending == nil {
 		if err := l.acceptPrompt(ctx); err != nil {
 			return err
 		}

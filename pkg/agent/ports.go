@@ -30,6 +30,9 @@ var (
 // ErrLost is returned when another worker has taken the run over: nothing more may be written for it.
 var ErrLost = errors.New("run lost to another worker")
 
+// ErrOverdue is returned when a run was not begun because its time for that is over. Nothing was written for it.
+var ErrOverdue = errors.New("run was not begun in time")
+
 // Live is something that happens while a run goes on and is not stored: watchers may see it, nobody depends on it.
 type Live struct {
 	Type   string                `json:"type"`
@@ -52,6 +55,11 @@ type Run struct {
 	Worker  string
 	// Config is what the run works under; a takeover is handed the stored one by the loop itself.
 	Config session.RunConfig
+	// Refusal, when set, is why the run's specification cannot be used; Prompt and Config are then incomplete. It fails a
+	// run that has not begun. One that has goes on under what it was begun with.
+	Refusal *Failure
+	// StartBy is until when the run may begin, by Deps.Now; zero for no limit. It does not concern a run that has begun.
+	StartBy time.Time
 	// CallerHook may edit the serialized body before the guard sees it; nil for none.
 	CallerHook func([]byte) ([]byte, error)
 }
