@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Measures speed, storage and load, prints a table and writes bench.json. Takes about three minutes once everything is built.
+# Figures of a busy machine say little: stop other work first. The table names the load average.
+#
+#   BENCH        the groups to measure, with commas between: estimate, history, storage, load (default: all)
+#   BENCH_CHECK  1 ends with an error when a target is missed
+#   BENCH_FLAGS  further flags; `go run ./test/bench -help` lists them
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+groups=${BENCH:-estimate,history,storage,load}
+say() { printf 'bench: %s\n' "$*" >&2; }
+
+case ,$groups, in
+*,load,*)
+	KUBEBUILDER_ASSETS=$(hack/envtest/setup.sh)
+	AGENTLOOP_SERVICES=$(hack/services/setup.sh)
+	export KUBEBUILDER_ASSETS AGENTLOOP_SERVICES
+	say "building manager and viewer (some minutes when nothing is cached)"
+	mkdir -p bin
+	go build -o bin/ ./cmd/manager ./cmd/viewer
+	;;
+esac
+say "building the measuring program"
+mkdir -p bin
+go build -o bin/bench ./test/bench
+
+commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+[ -z "$(git status --porcelain --untracked-files=no 2>/dev/null)" ] || commit+=-modified
+flags=(-only "$groups" -commit "$commit" -root .)
+[ "${BENCH_CHECK:-}" != 1 ] || flags+=(-check)
+# shellcheck disable=SC2206 # words are separate flags
+flags+=(${BENCH_FLAGS:-})
+exec bin/bench "${flags[@]}"
