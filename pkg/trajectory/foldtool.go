@@ -65,8 +65,11 @@ func (b *Builder) tool(s *stream, f fact) {
 	switch event.Type {
 	case runevent.TypeToolCall:
 		n.Bytes += sizeOf(len(event.Arguments), event.ArgumentsRef)
+		if uid := event.Evidence.AgentRunID; b.runs[uid] != nil {
+			b.editRun(uid, f.head).ToolCalls++
+		}
 	case runevent.TypeToolStarted:
-		b.toolStarted(n, f)
+		n.toolStarted(f)
 	case runevent.TypeToolUnknown:
 		n.Status, n.EndedAt = StatusUnknown, f.at.at
 	case runevent.TypeToolResult:
@@ -96,7 +99,7 @@ func (b *Builder) newTool(s *stream, f fact) int {
 }
 
 // toolStarted moves the beginning of a tool's bar to its first execution.
-func (b *Builder) toolStarted(n *node, f fact) {
+func (n *node) toolStarted(f fact) {
 	attempt := max(f.event().Attempt, 1)
 	if attempt == 1 && f.at.at != 0 {
 		n.StartedAt = f.at.at
@@ -105,7 +108,4 @@ func (b *Builder) toolStarted(n *node, f fact) {
 		n.Attempts = attempt
 	}
 	n.Status = StatusRunning
-	if uid := f.event().Evidence.AgentRunID; b.runs[uid] != nil {
-		b.editRun(uid, f.head).ToolCalls++
-	}
 }

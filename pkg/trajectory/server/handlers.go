@@ -26,8 +26,15 @@ const (
 	maxCursor      = 4096
 )
 
+// storedType is the media type of what is stored, in difference to what is said about it.
+const storedType = "application/vnd.agentloop.stored+json"
+
 // send answers with a JSON body that was made for the outside, or says that it has not changed.
 func send(w http.ResponseWriter, r *http.Request, body []byte) error {
+	return sendAs(w, r, "application/json", body)
+}
+
+func sendAs(w http.ResponseWriter, r *http.Request, contentType string, body []byte) error {
 	sum := sha256.Sum256(body)
 	// A weak tag: the same document may be sent in several encodings.
 	tag := `W/"` + hex.EncodeToString(sum[:12]) + `"`
@@ -36,7 +43,7 @@ func send(w http.ResponseWriter, r *http.Request, body []byte) error {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_, _ = w.Write(body) // the client is gone when it fails
 	return nil
@@ -370,7 +377,7 @@ func (s *Server) getDetail(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		return send(w, r, body)
+		return sendAs(w, r, storedType, body)
 	}
 	detail, err := s.reader.Detail(ctx, session.index, entry, s.opts.DetailBytes)
 	if err != nil {

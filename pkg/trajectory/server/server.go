@@ -70,7 +70,7 @@ func New(opts Options) (*Server, error) {
 		return nil, fmt.Errorf("OpenAPI document: %w", err)
 	}
 	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1024), gzhttp.CompressionLevel(5), gzhttp.EnableZstd(true),
-		gzhttp.ContentTypes([]string{"application/json", "application/x-ndjson", "application/problem+json", "text/html", "text/css", "text/javascript", "image/svg+xml"}))
+		gzhttp.ContentTypes([]string{"application/json", storedType, "application/x-ndjson", "application/problem+json", "text/html", "text/css", "text/javascript", "image/svg+xml"}))
 	if err != nil {
 		return nil, fmt.Errorf("compression: %w", err)
 	}
