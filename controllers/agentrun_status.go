@@ -98,6 +98,7 @@ func (f runFacts) budget(status *api.AgentRunStatus) {
 	dispatched := true
 	if f.log.Record != nil {
 		status.ContextBudget = kube.BudgetOf(f.log.Record.Budget, &dispatched)
+		status.ContextBudget.RequestOutputTokenLimit = f.log.State.Run.LastLimit
 		status.InputSources = kube.SourcesOf(*f.log.Record)
 	}
 	if f.log.Refused != nil {

@@ -93,8 +93,8 @@ func (r *AgentSessionReconciler) missing(ctx context.Context, owner *api.AgentSe
 		if err != nil {
 			return nil, fmt.Errorf("get Secret %s: %w", ref.Name, err)
 		}
-		if _, err := kube.SecretValue(object, ref.Key); err != nil {
-			return &verdict{api.SessionReasonSecretNotFound, messageOf(err)}, nil
+		if _, problem := kube.SecretValue(object, ref.Key); problem != nil {
+			return &verdict{api.SessionReasonSecretNotFound, problem.Message}, nil
 		}
 	}
 	for _, ref := range sessionConfigMaps(owner) {

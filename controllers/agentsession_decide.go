@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
-	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/kube"
 )
 
@@ -229,13 +227,4 @@ func (f sessionFacts) model() *verdict {
 		return &verdict{api.SessionReasonProviderNotReady, fmt.Sprintf("ModelProvider %s is not ready: %s", f.provider.Name, why)}
 	}
 	return nil
-}
-
-// messageOf is the safe text of a specification problem.
-func messageOf(err error) string {
-	var failure *agent.Failure
-	if errors.As(err, &failure) {
-		return failure.Message
-	}
-	return "cannot be used"
 }

@@ -62,8 +62,14 @@ type tracked struct {
 // headReaders is how many streams are read side by side.
 const headReaders = 4
 
+// readTimeout bounds one read of a stream.
+const readTimeout = 20 * time.Second
+
 // retryInterval is how long an unreadable stream rests.
 const retryInterval = 2 * time.Second
+
+// corruptInterval is how long a stream that cannot be folded rests before it is looked at again.
+const corruptInterval = 30 * time.Second
 
 // Start implements manager.Runnable. It returns when ctx ends.
 func (h *Heads) Start(ctx context.Context) error {
@@ -205,14 +211,19 @@ func (h *Heads) refresh(ctx context.Context, stream runevent.Stream) {
 	facts, seen := t.facts, t.context
 	h.mu.Unlock()
 
-	next, digest, err := h.load(ctx, stream, facts, seen)
+	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	next, digest, err := h.load(bounded, stream, facts, seen)
+	cancel()
 	if err != nil && ctx.Err() == nil {
 		h.Logger.Warn("run events not read", "namespace", stream.Namespace, "session", stream.Session, "agent", stream.Key, "error", err)
 	}
 	h.mu.Lock()
 	t.reading, t.next = false, time.Now().Add(h.MinInterval)
-	if next.Unavailable {
+	switch {
+	case next.Unavailable:
 		t.dirty, t.next = true, time.Now().Add(retryInterval)
+	case next.Corrupt: // a restored backup brings no entry that would wake anybody
+		t.dirty, t.next = true, time.Now().Add(corruptInterval)
 	}
 	t.facts, t.context = next, digest
 	h.mu.Unlock()
@@ -278,7 +289,7 @@ func (h *Heads) preview(ctx context.Context, stream runevent.Stream, ref cas.Mes
 func (h *Heads) advance(ctx context.Context, stream runevent.Stream, facts Facts) (session.State, error) {
 	if facts.Known && !facts.Corrupt {
 		state := facts.State.Clone()
-		if err := agent.Advance(ctx, h.Log, h.Store, stream, &state); err == nil || !errors.Is(err, agent.ErrHistoryCorrupt) {
+		if err := agent.Advance(ctx, h.Log, h.Store, stream, &state); err == nil || !errors.Is(err, agent.ErrHistoryCorrupt) && !errors.Is(err, runevent.ErrTruncated) {
 			return state, err
 		}
 	}

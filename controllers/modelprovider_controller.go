@@ -89,8 +89,8 @@ func (r *ModelProviderReconciler) missing(ctx context.Context, target *api.Model
 		if err != nil {
 			return nil, fmt.Errorf("get Secret %s: %w", ref.Name, err)
 		}
-		if _, err := kube.SecretValue(object, ref.Key); err != nil {
-			return &verdict{api.ProviderReasonSecretNotFound, messageOf(err)}, nil
+		if _, problem := kube.SecretValue(object, ref.Key); problem != nil {
+			return &verdict{api.ProviderReasonSecretNotFound, problem.Message}, nil
 		}
 	}
 	if ref := target.Spec.CABundle; ref != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // Cancels tells workers which of their runs are to end: it follows runs and sessions through the shared cache, so a
-// latch that was set while a worker was away is seen as well.
+// latch that was set while a worker was away is seen as well. A run that the controllers have ended is stopped too.
 type Cancels struct {
 	reader client.Reader
 
@@ -40,9 +40,7 @@ func NewCancels(ctx context.Context, informers ctrlcache.Cache) (*Cancels, error
 			if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				object = last.Obj
 			}
-			if run, ok := object.(*api.AgentRun); ok {
-				c.end(string(run.UID), agent.ErrCancelled)
-			}
+			c.deleted(object)
 		},
 	}
 	for _, kind := range []client.Object{&api.AgentRun{}, &api.AgentSession{}} {
@@ -90,14 +88,44 @@ func (c *Cancels) look(item worker.Item) {
 func (c *Cancels) observe(object any) {
 	switch o := object.(type) {
 	case *api.AgentRun:
-		if o.Spec.Cancel || !o.DeletionTimestamp.IsZero() {
+		switch {
+		case o.Spec.Cancel || !o.DeletionTimestamp.IsZero():
 			c.end(string(o.UID), agent.ErrCancelled)
+		case o.IsFinished():
+			c.end(string(o.UID), finished(o))
 		}
 	case *api.AgentSession:
 		if !o.DeletionTimestamp.IsZero() {
 			c.endSession(o.Namespace, o.HistoryUID())
 		}
 	}
+}
+
+// deleted judges an object that is gone without having been seen to go.
+func (c *Cancels) deleted(object any) {
+	switch o := object.(type) {
+	case *api.AgentRun:
+		c.end(string(o.UID), agent.ErrCancelled)
+	case *api.AgentSession:
+		c.endSession(o.Namespace, o.HistoryUID())
+	}
+}
+
+// finished is why a run is to stop that the controllers have ended before they saw it begin.
+func finished(run *api.AgentRun) error {
+	for _, c := range run.Status.Conditions {
+		if c.Type != api.ConditionSucceeded {
+			continue
+		}
+		switch c.Reason {
+		case api.RunReasonCancelled:
+			return agent.ErrCancelled
+		case api.RunReasonSessionDeleted:
+			return agent.ErrSessionDeleted
+		}
+		return &agent.Failure{Reason: c.Reason, Message: "the run was ended before it was seen to begin"}
+	}
+	return agent.ErrCancelled
 }
 
 func (c *Cancels) endSession(namespace, uid string) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
 	"github.com/agentloop/agentloop/pkg/budget"
@@ -62,10 +63,14 @@ type field struct {
 	raw  []byte
 }
 
-// SamplingOf renders sampling parameters as the JSON object that goes into requests; nil when there are none.
+// SamplingOf renders sampling parameters as the JSON object that goes into requests; nil when there are none. A
+// parameter that the protocol does not have, or a value that is not JSON, is an error.
 func SamplingOf(s *api.Sampling, protocol provider.API) (json.RawMessage, error) {
 	if s == nil {
 		return nil, nil
+	}
+	if name := foreignSampling(s, protocol); name != "" {
+		return nil, fmt.Errorf("%s does not exist in the protocol of the model: remove it", name)
 	}
 	stop := "stop"
 	if protocol == provider.APIAnthropicMessages {
@@ -98,6 +103,24 @@ func SamplingOf(s *api.Sampling, protocol provider.API) (json.RawMessage, error)
 		fields = append(fields, field{extra.Name, []byte(extra.Value)})
 	}
 	return object(fields)
+}
+
+// foreignSampling names a parameter that the protocol does not have; empty when there is none.
+func foreignSampling(s *api.Sampling, protocol provider.API) string {
+	chat := protocol == provider.APIOpenAIChat
+	switch {
+	case s.TopK > 0 && protocol != provider.APIAnthropicMessages:
+		return "topK"
+	case s.PresencePenalty != "" && !chat:
+		return "presencePenalty"
+	case s.FrequencyPenalty != "" && !chat:
+		return "frequencyPenalty"
+	case s.Seed != nil && !chat:
+		return "seed"
+	case len(s.Stop) > 0 && protocol == provider.APIOpenAIResponses:
+		return "stop"
+	}
+	return ""
 }
 
 func object(fields []field) (json.RawMessage, error) {
@@ -133,11 +156,17 @@ func BudgetOf(b budget.ContextBudget, dispatched *bool) *api.ContextBudget {
 		RequestOutputTokenLimit: b.RequestOutputTokenLimit, SafetyTokens: b.SafetyTokens, InputLimit: b.InputLimit,
 		RemainingInputTokens: b.RemainingInputTokens, Fits: b.Fits, Dispatched: dispatched, Estimator: api.EstimatorHeuristic,
 	}
-	if b.ContextWindow > 0 {
-		percent := int32(min(b.EstimatedInputTokens/max(1, b.ContextWindow/100), 1<<30)) //nolint:gosec // bounded by min
+	if b.ContextWindow > 0 && b.EstimatedInputTokens >= 0 {
+		percent := usedPercent(b.EstimatedInputTokens, b.ContextWindow)
 		out.UsedPercent = &percent
 	}
 	return out
+}
+
+// usedPercent is the estimate in per cent of the window, rounded down. Both are at most 2^53 - 1, so a hundredfold of
+// either is an int64.
+func usedPercent(estimate, window int64) int32 {
+	return int32(min(estimate*100/window, math.MaxInt32)) //nolint:gosec // bounded by min
 }
 
 // UsageOf converts summed usage; nil when no provider reported anything.

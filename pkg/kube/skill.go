@@ -29,7 +29,7 @@ func (l *loader) skills(run *api.AgentRun, owner *api.AgentSession) ([]projectio
 		} else {
 			ref = *owner.Spec.Skills[at].ConfigMapKeyRef
 		}
-		raw, err := l.configMapKey(ref)
+		raw, err := l.sessionKey(ref)
 		if err != nil {
 			return nil, err
 		}

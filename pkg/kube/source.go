@@ -2,17 +2,15 @@ package kube
 
 import (
 	"context"
-	"encoding/base64"
+	"errors"
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
 	"github.com/agentloop/agentloop/pkg/agent"
-	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/projection"
 	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/runevent"
@@ -20,40 +18,18 @@ import (
 	"github.com/agentloop/agentloop/pkg/worker"
 )
 
-// Endpoint is a model endpoint with its credential.
-type Endpoint struct {
-	Protocol       provider.API
-	BaseURL        string
-	APIKey         string
-	Headers        map[string]string
-	CABundle       []byte
-	RequestTimeout time.Duration
-	IdleTimeout    time.Duration
-}
-
-// ToolServer is an MCP server with its credential.
-type ToolServer struct {
-	Name, URL, BearerToken            string
-	Headers                           []ToolHeader
-	CABundle                          []byte
-	Allow, RequireApproval, RetrySafe []string
-	ContinueWithout                   bool
-	CallTimeout                       time.Duration
-	MaxResultBytes                    int
-}
-
-// ToolHeader is one header of a tool server. A secret value must not be shown again.
-type ToolHeader struct {
-	Name, Value string
-	Secret      bool
-}
-
-// Source reads runs from the API server. Reader is cached for agentloop's own kinds and uncached for all else.
+// Source reads runs from the API server.
+//
+// A run that has begun goes on with what it was begun with: only its credentials, endpoints and tool servers are read
+// again. Until then, what its session or provider lacks makes it wait, and what it names itself and cannot be used fails
+// it.
 type Source struct {
+	// Reader reads past any cache: the controllers may have seen a run that this process has not.
 	Reader client.Reader
 	// Model makes the client of an endpoint, Tools the connections of a run. Neither does any I/O.
 	Model func(Endpoint) (provider.Streamer, error)
 	Tools func([]ToolServer) agent.Tools
+	Now   func() time.Time
 }
 
 // Load implements worker.Source.
@@ -81,7 +57,10 @@ func (s *Source) Load(ctx context.Context, item worker.Item) (worker.Job, error)
 		job.Ending = agent.ErrCancelled
 		return job, nil
 	}
-	return l.fill(job, run, owner)
+	if err := l.fill(&job, run, owner); err != nil {
+		return l.unready(job, run, err)
+	}
+	return job, nil
 }
 
 // loader is one Load call.
@@ -116,137 +95,116 @@ func (l *loader) run(item worker.Item) (*api.AgentRun, error) {
 	return run, nil
 }
 
+// begun says whether the run's configuration is in its log. The status tells it a moment later; a run that looks as if
+// it had not begun is at worst looked at again.
+func begun(run *api.AgentRun) bool { return run.Status.StartTime != nil }
+
 // fill resolves everything that the run names.
-func (l *loader) fill(job worker.Job, run *api.AgentRun, owner *api.AgentSession) (worker.Job, error) {
-	prompt, err := l.prompt(run)
-	if err != nil {
-		return refused(job, err)
+func (l *loader) fill(job *worker.Job, run *api.AgentRun, owner *api.AgentSession) error {
+	if seconds := run.Spec.Limits.QueueDeadlineSeconds; seconds > 0 {
+		job.Run.StartBy = run.CreationTimestamp.Add(time.Duration(seconds) * time.Second)
 	}
-	job.Run.Prompt = prompt
-	target := &api.ModelProvider{}
-	if err := l.get(owner.Spec.Model.ProviderRef.Name, target); err != nil {
-		if apierrors.IsNotFound(err) {
-			return job, &worker.NotReadyError{Reason: api.SessionReasonProviderNotFound, Message: "ModelProvider " + owner.Spec.Model.ProviderRef.Name + " does not exist"}
-		}
-		return job, err
+	target, err := l.target(owner)
+	if err == nil {
+		err = l.specify(&job.Run, run, owner, target)
 	}
-	job.Run.Config, err = l.config(run, owner, target)
-	if err != nil {
-		return refused(job, err)
+	if err := refuse(job, run, err); err != nil {
+		return err
 	}
-	endpoint, err := l.endpoint(target, job.Run.Config.Model.API)
-	if err != nil {
-		return refused(job, err)
+	models := &models{source: l.Source, namespace: l.namespace, clients: map[string]provider.Streamer{}}
+	if target != nil {
+		err = models.open(l, target, protocols[target.Spec.Protocol])
 	}
-	job.Deps.Model, err = l.Model(endpoint)
-	if err != nil {
-		return refused(job, invalid("ModelProvider %s: %v", target.Name, err))
+	if err != nil && !begun(run) {
+		return err
 	}
+	job.Deps.Model = models
 	servers, err := l.toolServers(owner)
-	if err != nil {
-		return refused(job, err)
+	if err := refuse(job, run, err); err != nil && !begun(run) {
+		return err
+	}
+	var waiting *worker.NotReadyError
+	if errors.As(err, &waiting) {
+		return err
 	}
 	job.Deps.Tools = l.Tools(servers)
+	return nil
+}
+
+// refuse takes a specification that cannot be used as the run's refusal. What a run that has begun lacks is no reason to
+// wait: it does not need it any more.
+func refuse(job *worker.Job, run *api.AgentRun, err error) error {
+	var refusal *agent.Failure
+	var waiting *worker.NotReadyError
+	switch {
+	case errors.As(err, &refusal):
+	case errors.As(err, &waiting) && begun(run):
+		refusal = invalid("%s", waiting.Message)
+	default:
+		return err
+	}
+	if job.Run.Refusal == nil {
+		job.Run.Refusal = refusal
+	}
+	return nil
+}
+
+// unready lets a run wait, but one that has begun no longer than it may take.
+func (l *loader) unready(job worker.Job, run *api.AgentRun, err error) (worker.Job, error) {
+	var waiting *worker.NotReadyError
+	if !errors.As(err, &waiting) || !begun(run) {
+		return worker.Job{}, err
+	}
+	seconds := run.Spec.Limits.ActiveDeadlineSeconds
+	if seconds <= 0 || l.Now().Before(run.Status.StartTime.Add(time.Duration(seconds)*time.Second)) {
+		return worker.Job{}, err
+	}
+	job.Ending = agent.ErrDeadline
 	return job, nil
 }
 
-// invalid is a specification that cannot be executed. Its text names objects, keys and fields only.
+// invalid is a run that cannot be executed as it is. Its text names objects, keys and fields only.
 func invalid(format string, args ...any) *agent.Failure {
 	return &agent.Failure{Reason: api.RunReasonInvalidInput, Message: fmt.Sprintf(format, args...), Class: "invalidInput"}
 }
 
-// refused turns an unusable specification into a job that fails; anything else is worth a retry.
-func refused(job worker.Job, err error) (worker.Job, error) {
-	if failure, ok := err.(*agent.Failure); ok { //nolint:errorlint // made above, never wrapped
-		job.Failure = failure
-		return job, nil
-	}
-	return job, err
+// notReady is what a session or a provider lacks. Its text names objects and keys only.
+func notReady(reason, format string, args ...any) *worker.NotReadyError {
+	return &worker.NotReadyError{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// prompt reads the run's user message.
-func (l *loader) prompt(run *api.AgentRun) (message.Message, error) {
-	out := message.Message{Role: message.RoleUser}
-	input := run.Spec.Input
-	switch {
-	case input == nil:
-		return out, invalid("spec.input is missing")
-	case input.Text != "":
-		out.Content = message.Text(input.Text)
-		return out, nil
-	case input.ConfigMapKeyRef != nil:
-		text, err := l.configMapKey(*input.ConfigMapKeyRef)
-		out.Content = message.Text(string(text))
-		return out, err
-	}
-	for _, part := range input.Parts {
-		if part.Image == nil {
-			out.Content.Blocks = append(out.Content.Blocks, message.Block{Type: message.BlockText, Text: part.Text})
-			continue
-		}
-		data, err := l.configMapKey(part.Image.ConfigMapKeyRef)
-		if err != nil {
-			return out, err
-		}
-		out.Content.Blocks = append(out.Content.Blocks, message.Block{
-			Type: message.BlockImage, MediaType: string(part.Image.MediaType), Data: base64.StdEncoding.EncodeToString(data),
-		})
-	}
-	return out, nil
-}
-
-// configMapKey reads one key of a ConfigMap's data or binaryData.
-func (l *loader) configMapKey(ref api.ConfigMapKeyRef) ([]byte, error) {
-	object := &corev1.ConfigMap{}
-	if err := l.get(ref.Name, object); err != nil {
+// target reads the provider that the session names.
+func (l *loader) target(owner *api.AgentSession) (*api.ModelProvider, error) {
+	target := &api.ModelProvider{}
+	name := owner.Spec.Model.ProviderRef.Name
+	if err := l.get(name, target); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, invalid("ConfigMap %s does not exist", ref.Name)
+			return nil, notReady(api.SessionReasonProviderNotFound, "ModelProvider %s does not exist", name)
 		}
 		return nil, err
 	}
-	if text, ok := object.Data[ref.Key]; ok {
-		return []byte(text), nil
-	}
-	if data, ok := object.BinaryData[ref.Key]; ok {
-		return data, nil
-	}
-	return nil, invalid("ConfigMap %s has no key %s", ref.Name, ref.Key)
+	return target, nil
 }
 
-// secretKey reads one key of a labelled Secret.
-func (l *loader) secretKey(ref api.SecretKeyRef) (string, error) {
-	object := &corev1.Secret{}
-	if err := l.get(ref.Name, object); err != nil {
-		if apierrors.IsNotFound(err) {
-			return "", invalid("Secret %s does not exist", ref.Name)
-		}
-		return "", err
+// specify reads what the run is to do and what it works under.
+func (l *loader) specify(into *agent.Run, run *api.AgentRun, owner *api.AgentSession, target *api.ModelProvider) error {
+	var err error
+	if into.Prompt, err = l.prompt(run); err != nil {
+		return err
 	}
-	return SecretValue(object, ref.Key)
-}
-
-// SecretValue returns a labelled Secret's value of that key. The error says what to do and holds no value.
-func SecretValue(object *corev1.Secret, key string) (string, error) {
-	if object.Labels[api.LabelCredential] != api.ValueTrue {
-		return "", invalid("Secret %s is not labelled %s=true: label it if it may be used here", object.Name, api.LabelCredential)
-	}
-	value, ok := object.Data[key]
-	if !ok {
-		return "", invalid("Secret %s has no key %s", object.Name, key)
-	}
-	return string(value), nil
+	into.Config, err = l.config(run, owner, target)
+	return err
 }
 
 // config is what the run works under.
 func (l *loader) config(run *api.AgentRun, owner *api.AgentSession, target *api.ModelProvider) (session.RunConfig, error) {
 	declared, ok := FindModel(target, owner.Spec.Model.Model)
 	if !ok {
-		return session.RunConfig{}, &worker.NotReadyError{Reason: api.SessionReasonModelNotDeclared,
-			Message: fmt.Sprintf("ModelProvider %s declares no model %s", target.Name, owner.Spec.Model.Model)}
+		return session.RunConfig{}, notReady(api.SessionReasonModelNotDeclared, "ModelProvider %s declares no model %s", target.Name, owner.Spec.Model.Model)
 	}
 	model, err := ModelOf(target, declared)
 	if err != nil {
-		return session.RunConfig{}, invalid("ModelProvider %s: %v", target.Name, err)
+		return session.RunConfig{}, notReady(api.SessionReasonProviderNotReady, "ModelProvider %s: %v", target.Name, err)
 	}
 	cfg := session.RunConfig{
 		V: session.ObjectVersion, Operation: string(run.Spec.Operation), Agent: run.Spec.Agent, Model: model,
@@ -278,88 +236,13 @@ func (l *loader) sections(in []api.PromptSection) ([]projection.Section, error) 
 	for _, section := range in {
 		text := section.Text
 		if section.ConfigMapKeyRef != nil {
-			raw, err := l.configMapKey(*section.ConfigMapKeyRef)
+			raw, err := l.sessionKey(*section.ConfigMapKeyRef)
 			if err != nil {
 				return nil, err
 			}
 			text = string(raw)
 		}
 		out = append(out, projection.Section{Name: section.Name, Text: text})
-	}
-	return out, nil
-}
-
-func (l *loader) endpoint(target *api.ModelProvider, protocol provider.API) (Endpoint, error) {
-	out := Endpoint{
-		Protocol: protocol, BaseURL: target.Spec.BaseURL, Headers: map[string]string{},
-		RequestTimeout: time.Duration(target.Spec.RequestTimeoutSeconds) * time.Second,
-		IdleTimeout:    time.Duration(target.Spec.IdleTimeoutSeconds) * time.Second,
-	}
-	var err error
-	if ref := target.Spec.APIKeySecretRef; ref != nil {
-		if out.APIKey, err = l.secretKey(*ref); err != nil {
-			return out, err
-		}
-	}
-	if ref := target.Spec.CABundle; ref != nil {
-		if out.CABundle, err = l.configMapKey(*ref); err != nil {
-			return out, err
-		}
-	}
-	for _, header := range target.Spec.Headers {
-		if out.Headers[header.Name], err = l.header(header); err != nil {
-			return out, err
-		}
-	}
-	return out, nil
-}
-
-func (l *loader) header(header api.Header) (string, error) {
-	if header.SecretKeyRef == nil {
-		return header.Value, nil
-	}
-	return l.secretKey(*header.SecretKeyRef)
-}
-
-func (l *loader) toolServers(owner *api.AgentSession) ([]ToolServer, error) {
-	var out []ToolServer
-	for i := range owner.Spec.ToolServers {
-		server := &owner.Spec.ToolServers[i]
-		if server.Declaration == api.DeclarationCodemode {
-			return nil, invalid("tool server %s: this version has no Codemode, set declaration to Direct", server.Name)
-		}
-		converted, err := l.toolServer(server)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, converted)
-	}
-	return out, nil
-}
-
-func (l *loader) toolServer(server *api.ToolServer) (ToolServer, error) {
-	out := ToolServer{
-		Name: server.Name, URL: server.URL, Allow: server.Allow, RequireApproval: server.RequireApproval, RetrySafe: server.RetrySafe,
-		ContinueWithout: server.OnUnavailable == api.UnavailableContinue,
-		CallTimeout:     time.Duration(server.CallTimeoutSeconds) * time.Second, MaxResultBytes: int(server.MaxResultBytes),
-	}
-	var err error
-	if ref := server.BearerTokenSecretRef; ref != nil {
-		if out.BearerToken, err = l.secretKey(*ref); err != nil {
-			return out, err
-		}
-	}
-	if ref := server.CABundle; ref != nil {
-		if out.CABundle, err = l.configMapKey(*ref); err != nil {
-			return out, err
-		}
-	}
-	for _, header := range server.Headers {
-		value, err := l.header(header)
-		if err != nil {
-			return out, err
-		}
-		out.Headers = append(out.Headers, ToolHeader{Name: header.Name, Value: value, Secret: header.SecretKeyRef != nil})
 	}
 	return out, nil
 }

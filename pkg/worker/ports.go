@@ -61,12 +61,9 @@ type Job struct {
 	Run agent.Run
 	// Deps has Model and Tools set; the worker fills in the rest.
 	Deps agent.Deps
-	// Ending, when set, ends the run instead of executing it: agent.ErrCancelled or agent.ErrSessionDeleted.
+	// Ending, when set, ends the run instead of executing it: agent.ErrCancelled, agent.ErrSessionDeleted or
+	// agent.ErrDeadline. Deps may then be empty.
 	Ending error
-	// Finished says that the resource already shows the run as ended.
-	Finished bool
-	// Failure, when set, fails the run instead of executing it: what its specification names is not usable.
-	Failure *agent.Failure
 }
 
 // Source reads a run's specification. It returns ErrGone, a *NotReadyError, or another error that is worth a retry.

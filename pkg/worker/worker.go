@@ -3,7 +3,10 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -166,7 +169,7 @@ func (w *Worker) handle(parent context.Context, h *held) {
 		defer watching.Done()
 		w.hold(ctx, cancel, h, stop, logger)
 	}()
-	result, err := w.execute(ctx, item)
+	result, err := w.execute(parent, ctx, item)
 	close(stop)
 	watching.Wait()
 	w.settle(parent, w.release(h), result, err, logger)
@@ -187,16 +190,35 @@ func (w *Worker) hold(ctx context.Context, cancel context.CancelCauseFunc, h *he
 			cancel(cause)
 			causes = nil
 		case <-beat.C:
-			if err := h.current().InProgress(context.WithoutCancel(ctx)); err != nil {
-				logger.Warn("work item not extended", "error", err)
-			}
+			w.extend(ctx, h.current(), logger)
 		}
 	}
 }
 
-func (w *Worker) execute(ctx context.Context, item Item) (agent.Result, error) {
-	job, err := w.Source.Load(ctx, item)
+// extend waits no longer than until the next beat: a cancel must come through while the queue is away.
+func (w *Worker) extend(ctx context.Context, delivery Delivery, logger *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.Options.Heartbeat)
+	defer cancel()
+	if err := delivery.InProgress(ctx); err != nil {
+		logger.Warn("work item not extended", "error", err)
+	}
+}
+
+// execute runs or seals a run. A cancel ends ctx, and only what is executed: reading and sealing go on under parent, for
+// the latch that asks for the seal is the one that cancels. A panic is this run's failure alone: each time that it is
+// tried again counts as an attempt.
+func (w *Worker) execute(parent, ctx context.Context, item Item) (result agent.Result, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			w.panicked(item, reason)
+			result, err = agent.Result{}, errPanic
+		}
+	}()
+	job, err := w.Source.Load(parent, item)
 	if err != nil {
+		if errors.Is(context.Cause(parent), agent.ErrHandBack) {
+			err = agent.ErrHandBack
+		}
 		return agent.Result{}, err
 	}
 	deps := w.Deps
@@ -207,14 +229,22 @@ func (w *Worker) execute(ctx context.Context, item Item) (agent.Result, error) {
 		}
 	}
 	job.Run.Worker = w.Options.ID
-	ending := job.Ending
-	if ending == nil && job.Failure != nil {
-		ending = job.Failure
-	}
-	if ending != nil {
-		return agent.Seal(ctx, deps, job.Run, ending)
+	if job.Ending != nil {
+		return agent.Seal(parent, deps, job.Run, job.Ending)
 	}
 	return agent.Execute(ctx, deps, job.Run)
+}
+
+// errPanic is a run whose execution met a fault of this program.
+var errPanic = errors.New("the execution panicked")
+
+// panicked logs a fault without what may be content: only the runtime's own texts are quoted.
+func (w *Worker) panicked(item Item, reason any) {
+	text := fmt.Sprintf("%T", reason)
+	if fault, ok := reason.(runtime.Error); ok {
+		text = fault.Error()
+	}
+	w.Logger.Error("run panicked", "namespace", item.Namespace, "run", item.RunName, "panic", text, "stack", string(debug.Stack()))
 }
 
 // settle decides what becomes of the item. It is the only place where items are acknowledged.
@@ -228,6 +258,9 @@ func (w *Worker) settle(parent context.Context, delivery Delivery, result agent.
 		err = delivery.Ack(ctx)
 	case errors.Is(err, ErrGone):
 		logger.Info("run is gone, nothing to do")
+		err = delivery.Ack(ctx)
+	case errors.Is(err, agent.ErrOverdue):
+		logger.Info("run was not begun in time, the controllers end it")
 		err = delivery.Ack(ctx)
 	case errors.Is(err, agent.ErrLost):
 		logger.Info("run was taken over by another worker")
