@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/message"
@@ -108,6 +109,22 @@ func (l *loop) stepRecord(ctx context.Context, s step) (session.Step, [][]byte, 
 	return record, raws, nil
 }
 
+// outlive is a context that goes on for endTimeout after ctx has ended: what is already there is saved for as long as the
+// run may wait for the store, and a little longer.
+func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	saving, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(endTimeout)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-saving.Done():
+		}
+	})
+	return saving, func() { stop(); cancel() }
+}
+
 // beyond is a context for saves that must survive the end of the run's own; a worker that is stopping does not use it.
 func (l *loop) beyond(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() == nil {
@@ -119,10 +136,17 @@ func (l *loop) beyond(ctx context.Context) (context.Context, context.CancelFunc)
 // end brings the run to its terminal event, whatever happened, and says what is in the log.
 func (l *loop) end(ctx context.Context, cause error) (Result, error) {
 	if err := handedOver(ctx, cause); err != nil {
+		l.handBack(ctx, err)
 		return Result{}, err
 	}
 	saving, cancel := l.beyond(ctx)
 	defer cancel()
+	if err := l.settle(saving); err != nil {
+		return Result{}, l.undecided(ctx, err)
+	}
+	if ending := l.announcedEnd(); ending != nil {
+		return l.terminate(saving, *ending)
+	}
 	var told *announced
 	if errors.As(cause, &told) {
 		return l.terminate(saving, told.event)
@@ -136,15 +160,61 @@ func (l *loop) end(ctx context.Context, cause error) (Result, error) {
 	if !ended {
 		return Result{}, cause
 	}
-	if !l.state.Live() { // it ended before it was claimed, and its end must be its own
-		if err := l.claim(saving, 1, nil); err != nil {
-			return Result{}, l.undecided(ctx, err)
-		}
+	if err := l.ensureStarted(saving); err != nil {
+		return Result{}, l.undecided(ctx, err)
 	}
 	if err := l.lastCommit(saving, cause, event); err != nil {
 		return Result{}, l.undecided(ctx, err)
 	}
 	return l.terminate(saving, event)
+}
+
+// handBackTimeout bounds what a stopping worker still writes.
+const handBackTimeout = 5 * time.Second
+
+// handBack records that a worker gives a run back by itself, so that the next start does not count as an attempt. When it
+// cannot be written in time the hand-back counts as a lost worker, which only makes limits.maxAttempts stricter.
+func (l *loop) handBack(ctx context.Context, why error) {
+	if !errors.Is(why, ErrHandBack) || !l.started() {
+		return
+	}
+	saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), handBackTimeout)
+	defer cancel()
+	if err := l.append(saving, runevent.Event{Type: runevent.TypeRunHandedBack, Worker: l.run.Worker}); err != nil {
+		l.deps.Logger.Warn("hand-back not recorded", "run", l.run.UID, "error", err)
+	}
+}
+
+// settle stores and folds the entry that an abandoned append left behind, so that nothing is built on a state that the
+// log is about to contradict.
+func (l *loop) settle(ctx context.Context) error {
+	return l.retrySave(ctx, "settle a run event", func() error {
+		head, record, err := l.journal.Settle(ctx)
+		if err != nil || record.Raw == nil {
+			return err
+		}
+		return l.apply(head, record)
+	})
+}
+
+// announcedEnd is the terminal event that a commit in the log has announced: the run ends so, whatever came since.
+func (l *loop) announcedEnd() *runevent.Event {
+	if !l.started() || l.state.StateRef == nil || l.state.StateRef.Digest != l.committed {
+		return nil
+	}
+	return l.state.Run.Ending
+}
+
+// started says whether the run is in the log.
+func (l *loop) started() bool { return l.state.Live() && l.state.Run.UID == l.run.UID }
+
+// ensureStarted enters a run that ended before its first entry was stored: its end must be its own. Its prompt is not
+// history, for nothing was done with it.
+func (l *loop) ensureStarted(ctx context.Context) error {
+	if l.started() {
+		return nil
+	}
+	return l.claim(ctx, 1, nil)
 }
 
 func (l *loop) undecided(ctx context.Context, err error) error {
@@ -207,7 +277,24 @@ func (l *loop) lastCommit(ctx context.Context, cause error, event runevent.Event
 	case errors.As(cause, &half):
 		last.answer = answered{request: session.Request{Turn: half.invocation.Turn}}
 		last.messages = []message.Message{l.aborted(half)}
+	case l.state.Run.Completed != nil:
+		// A response that is in the log belongs to the history, also when the run could not go on from it.
+		return l.commitStored(ctx, cause, last)
 	}
+	return l.commit(ctx, last)
+}
+
+// commitStored commits the response that was logged and not committed, with the results that its calls have.
+func (l *loop) commitStored(ctx context.Context, cause error, last step) error {
+	answer, err := l.stored(ctx)
+	if err != nil {
+		return err
+	}
+	results, err := l.closeCalls(ctx, &interrupted{answer: answer, results: make([]message.Message, len(answer.message.ToolCalls())), cause: cause})
+	if err != nil {
+		return err
+	}
+	last.answer, last.messages = answer, append([]message.Message{answer.message}, results...)
 	return l.commit(ctx, last)
 }
 

@@ -52,11 +52,12 @@ func (l *loop) request(ctx context.Context) (answered, error) {
 		if err == nil {
 			return answer, nil
 		}
-		var failed *provider.Error
-		if !errors.As(err, &failed) || ctx.Err() != nil || failed.Class == provider.ClassCancelled {
+		var kept *refused
+		if errors.As(err, &kept) {
 			return answered{}, err
 		}
-		if failed.Class == provider.ClassRejected {
+		var failed *provider.Error
+		if !errors.As(err, &failed) || ctx.Err() != nil || failed.Class == provider.ClassCancelled {
 			return answered{}, err
 		}
 		if !failed.Class.Retryable() || try >= l.retries() {
@@ -117,7 +118,7 @@ func (l *loop) dispatch(ctx context.Context, request assembled) (answered, error
 	call := &call{loop: l, request: request, invocation: invocation}
 	response, err := l.deps.Model.Stream(ctx, l.modelRequest(request, call.guard(ctx)), call.delta(ctx))
 	l.deps.Chaos("model.answered")
-	if saveErr := call.flush(ctx); saveErr != nil {
+	if saveErr := call.flush(ctx, err == nil); saveErr != nil {
 		return answered{}, saveErr
 	}
 	if err != nil {
@@ -196,14 +197,15 @@ func (c *call) appendAll(ctx context.Context, events []runevent.Event) error {
 	return nil
 }
 
-// flush stores what was captured and not yet written, also when the run's context has ended meanwhile.
-func (c *call) flush(ctx context.Context) error {
+// flush stores what was captured and not yet written, also when the run's context has ended meanwhile. A worker that is
+// stopping leaves the increments of an unfinished response; a complete one is kept, it was paid for.
+func (c *call) flush(ctx context.Context, complete bool) error {
 	if c.saveErr != nil && ctx.Err() == nil {
 		return c.saveErr
 	}
 	rest := c.increments.Flush()
 	if ctx.Err() != nil {
-		if errors.Is(context.Cause(ctx), ErrHandBack) {
+		if !complete && errors.Is(context.Cause(ctx), ErrHandBack) {
 			return ErrHandBack
 		}
 		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
@@ -219,7 +221,7 @@ func (c *call) completed(ctx context.Context, response provider.Response) (answe
 	assistant := response.Message
 	assistant.Provider, assistant.API, assistant.Model = l.cfg.Model.Provider, string(l.cfg.Model.API), l.cfg.Model.ID
 	assistant.Prefix = c.request.Prefix
-	saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	saving, cancel := outlive(ctx)
 	defer cancel()
 	action, err := l.saveObject(saving, cas.MediaModelAction, session.ModelAction{
 		V: session.ObjectVersion, RequestExecutionID: c.invocation.RequestExecutionID, Turn: c.invocation.Turn, ContextRef: c.invocation.ContextRef,

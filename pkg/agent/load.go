@@ -34,7 +34,7 @@ func LoadState(ctx context.Context, log runevent.Log, store cas.Store, stream ru
 			return session.State{}, err
 		}
 	}
-	return state, applyTail(ctx, log, stream, &state)
+	return state, applyTail(ctx, log, store, stream, &state)
 }
 
 func loadCommitted(ctx context.Context, store cas.Store, stream runevent.Stream, ref cas.Ref) (session.State, error) {
@@ -64,18 +64,8 @@ func Advance(ctx context.Context, log runevent.Log, store cas.Store, stream rune
 		if err != nil {
 			return fmt.Errorf("entry #%d: %w", record.Head.Sequence, err)
 		}
-		if entry.Event.Kind == runevent.KindStateCommitted && entry.Event.Evidence.StateRef != nil {
-			ref := *entry.Event.Evidence.StateRef
-			scope := cas.Scope{Namespace: stream.Namespace, Session: stream.Session}
-			raw, err := store.Get(ctx, scope, ref)
-			if err != nil {
-				return fmt.Errorf("read the committed state: %w", err)
-			}
-			committed, err := session.DecodeObject[session.AgentState](raw)
-			if err != nil {
-				return err
-			}
-			state.Commit(committed, ref)
+		if err := follow(ctx, store, stream, state, entry); err != nil {
+			return err
 		}
 		if err := state.Apply(entry, record.Head); err != nil {
 			return fmt.Errorf("%w: %w", ErrHistoryCorrupt, err)
@@ -84,9 +74,33 @@ func Advance(ctx context.Context, log runevent.Log, store cas.Store, stream rune
 	})
 }
 
+// follow loads the state that a commit names, unless it is the one that the tail began at.
+func follow(ctx context.Context, store cas.Store, stream runevent.Stream, state *session.State, entry runevent.Entry) error {
+	named := entry.Event.Evidence.StateRef
+	if entry.Event.Kind != runevent.KindStateCommitted || named == nil {
+		return nil
+	}
+	if state.StateRef != nil && state.StateRef.Digest == named.Digest {
+		return nil
+	}
+	if state.Run == nil {
+		return fmt.Errorf("%w: entry #%d commits for no run", ErrHistoryCorrupt, entry.Sequence)
+	}
+	raw, err := store.Get(ctx, cas.Scope{Namespace: stream.Namespace, Session: stream.Session}, *named)
+	if err != nil {
+		return fmt.Errorf("read the committed state: %w", err)
+	}
+	committed, err := session.DecodeObject[session.AgentState](raw)
+	if err != nil {
+		return err
+	}
+	state.Commit(committed, *named)
+	return nil
+}
+
 // applyTail folds every entry after the state. The first of them need not chain to a loaded one, so the chain is
 // checked from the second on.
-func applyTail(ctx context.Context, log runevent.Log, stream runevent.Stream, state *session.State) error {
+func applyTail(ctx context.Context, log runevent.Log, store cas.Store, stream runevent.Stream, state *session.State) error {
 	checked := state.Head
 	return log.Read(ctx, stream, state.Head.Sequence, func(record runevent.Record) error {
 		if checked.Digest.IsZero() && checked.Sequence > 0 {
@@ -98,6 +112,9 @@ func applyTail(ctx context.Context, log runevent.Log, stream runevent.Stream, st
 		entry, err := runevent.Decode(record.Raw)
 		if err != nil {
 			return fmt.Errorf("entry #%d: %w", record.Head.Sequence, err)
+		}
+		if err := follow(ctx, store, stream, state, entry); err != nil {
+			return err
 		}
 		if err := state.Apply(entry, record.Head); err != nil {
 			return fmt.Errorf("%w: %w", ErrHistoryCorrupt, err)

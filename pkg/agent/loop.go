@@ -41,6 +41,8 @@ type loop struct {
 	tools      tool.Set
 	byName     map[string]tool.Definition
 	assembler  assembler
+	// committed is the latest state that the log names.
+	committed cas.Digest
 	// ending is why the run ends when it is not its context that says so.
 	ending error
 }
@@ -90,10 +92,7 @@ func Seal(ctx context.Context, deps Deps, run Run, cause error) (Result, error) 
 	if l.state.Ended(run.UID) {
 		return l.ended(), nil
 	}
-	attempt := 1
-	if l.state.Live() {
-		attempt = l.state.Run.Attempt + 1
-	}
+	attempt := l.attempt()
 	var failure *Failure
 	if errors.As(cause, &failure) && !l.state.Live() {
 		return l.end(ctx, l.refuse(ctx, attempt, failure))
@@ -101,14 +100,7 @@ func Seal(ctx context.Context, deps Deps, run Run, cause error) (Result, error) 
 	if err := l.claim(ctx, attempt, nil); err != nil {
 		return l.end(ctx, err)
 	}
-	if l.state.Run.Completed == nil {
-		return l.end(ctx, cause)
-	}
-	answer, err := l.stored(ctx)
-	if err != nil {
-		return l.end(ctx, err)
-	}
-	return l.end(ctx, &interrupted{answer: answer, results: make([]message.Message, len(answer.message.ToolCalls())), cause: cause})
+	return l.end(ctx, cause)
 }
 
 // refuse claims a run that cannot be executed and stores its prompt, if it could be read, so that it is not lost.
@@ -148,10 +140,24 @@ func (l *loop) open(ctx context.Context) error {
 	if l.state.Live() && l.state.Run.UID != l.run.UID {
 		return fmt.Errorf("open session: run %s has not ended yet", l.state.Run.Name)
 	}
+	if l.state.StateRef != nil {
+		l.committed = l.state.StateRef.Digest
+	}
 	l.journal = runevent.NewWriter(l.deps.Log, runevent.WriterConfig{
 		Stream: l.run.Stream(), Head: l.state.Head, StateRef: l.state.StateRef, Put: l.put, Now: l.deps.Now,
 	})
 	return nil
+}
+
+// attempt is the number of this start: one more than that of a lost worker, the same as that of one that handed back.
+func (l *loop) attempt() int {
+	switch {
+	case !l.state.Live():
+		return 1
+	case l.state.Run.HandedBack:
+		return l.state.Run.Attempt
+	}
+	return l.state.Run.Attempt + 1
 }
 
 // ended reports a run that had ended before this call.
@@ -172,15 +178,12 @@ func (l *loop) begin(ctx context.Context) error {
 		}
 		l.cfg = stored
 	}
-	attempt := 1
-	if takeover {
-		attempt = l.state.Run.Attempt + 1
-	}
+	attempt := l.attempt()
 	begun := takeover && l.state.Run.Config != nil && l.state.Run.Accepted
 	if l.run.Refusal != nil && !begun {
 		return l.refuse(ctx, attempt, l.run.Refusal)
 	}
-	if !takeover {
+	if !takeover || l.state.Run.Config == nil { // one that was claimed only to be refused has none either
 		if err := l.accept(ctx, attempt); err != nil {
 			return err
 		}
@@ -194,13 +197,17 @@ func (l *loop) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	if limit := l.cfg.Limits.MaxAttempts; limit > 0 && attempt > limit {
-		return &Failure{Reason: ReasonWorkerLost, Message: fmt.Sprintf("%d workers stopped during the run; limits.maxAttempts is %d", attempt-1, limit)}
-	}
 	if err := l.connect(ctx, true); err != nil {
 		return err
 	}
-	return l.load(ctx)
+	if err := l.load(ctx); err != nil {
+		return err
+	}
+	done, _ := l.finished() // a run that only lacks its last entry is not lost
+	if limit := l.cfg.Limits.MaxAttempts; limit > 0 && attempt > limit && !done {
+		return &Failure{Reason: ReasonWorkerLost, Message: fmt.Sprintf("%d workers stopped during the run; limits.maxAttempts is %d", attempt-1, limit)}
+	}
+	return nil
 }
 
 // accept claims a fresh run and stores its prompt before anything else is tried, so that a run that fails to connect
@@ -219,8 +226,10 @@ func (l *loop) accept(ctx context.Context, attempt int) error {
 	if err := l.claim(ctx, attempt, &ref); err != nil {
 		return err
 	}
-	if err := l.acceptPrompt(ctx); err != nil {
-		return err
+	if !l.state.Run.Accepted {
+		if err := l.acceptPrompt(ctx); err != nil {
+			return err
+		}
 	}
 	return connected
 }

@@ -41,7 +41,7 @@ func (l *loop) retrySave(ctx context.Context, what string, save func() error) er
 
 // permanent says whether repeating a save cannot help.
 func permanent(err error) bool {
-	for _, final := range []error{runevent.ErrFenced, runevent.ErrTooLarge, runevent.ErrInvalid, cas.ErrTooLarge, cas.ErrCorrupt, session.ErrFormat} {
+	for _, final := range []error{runevent.ErrFenced, runevent.ErrTooLarge, runevent.ErrInvalid, cas.ErrTooLarge, cas.ErrCorrupt, session.ErrFormat, ErrHistoryCorrupt} {
 		if errors.Is(err, final) {
 			return true
 		}
@@ -100,7 +100,13 @@ func (l *loop) apply(head runevent.Head, record runevent.Record) error {
 	if err != nil {
 		return err
 	}
-	return l.state.Apply(entry, head)
+	if err := l.state.Apply(entry, head); err != nil {
+		return fmt.Errorf("%w: %w", ErrHistoryCorrupt, err) // permanent: the entry is stored and must not be sent again
+	}
+	if entry.Event.Kind == runevent.KindStateCommitted {
+		l.committed = entry.Event.Evidence.StateRef.Digest
+	}
+	return nil
 }
 
 // maxBody bounds what is read back as one body, in bytes.

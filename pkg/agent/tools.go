@@ -117,10 +117,15 @@ func (l *loop) runConcurrently(ctx context.Context, answer answered, calls []mes
 	var first error
 	for range pending {
 		i := <-done
-		if first != nil {
-			continue
+		if first != nil && ctx.Err() == nil {
+			continue // the log or the store is away
 		}
-		results[i], first = l.recordOutcome(ctx, answer, calls[i], outcomes[i])
+		result, err := l.recordOutcome(ctx, answer, calls[i], outcomes[i])
+		if err == nil {
+			results[i] = result // also when another call was cut short
+		} else if first == nil {
+			first = err
+		}
 	}
 	return first
 }
@@ -215,7 +220,7 @@ func (l *loop) recordOutcome(ctx context.Context, answer answered, call message.
 	if got.err != nil {
 		return message.Message{}, errors.Join(context.Cause(ctx), got.err)
 	}
-	saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	saving, cancel := outlive(ctx)
 	defer cancel()
 	if got.result.Audit.Server != "" {
 		audit, err := json.Marshal(got.result.Audit)

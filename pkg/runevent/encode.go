@@ -23,7 +23,7 @@ var ErrInvalid = errors.New("invalid run event")
 
 var knownTypes = []Type{
 	TypeRunStarted, TypeRunFinished, TypeRunFailed, TypeRunCancelled, TypeMessageUser, TypeReasoning, TypeBody,
-	TypeToolCall, TypeToolStarted, TypeToolResult, TypeToolUnknown, TypeModelRejected, TypeModelFailed, TypeMCPAudit,
+	TypeToolCall, TypeToolStarted, TypeToolResult, TypeToolUnknown, TypeModelRejected, TypeModelFailed, TypeRunHandedBack, TypeMCPAudit,
 	TypeSubagentStarted, TypeSubagentFinished, TypeToolOutput, TypeRecord,
 }
 

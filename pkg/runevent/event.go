@@ -30,6 +30,7 @@ const (
 	TypeRunFinished      Type = "run.finished"
 	TypeRunFailed        Type = "run.failed"
 	TypeRunCancelled     Type = "run.cancelled"
+	TypeRunHandedBack    Type = "run.handedback"
 	TypeMessageUser      Type = "message.user"
 	TypeReasoning        Type = "reasoning"
 	TypeBody             Type = "body"

@@ -48,6 +48,8 @@ type RunProgress struct {
 	Before *Latest
 	// Tools is the progress of the completed response's calls, by call id.
 	Tools map[string]*ToolProgress
+	// HandedBack says that the worker gave the run back by itself: the next one's start is no further attempt.
+	HandedBack bool
 	// Ending is the terminal event that the latest commit announced.
 	Ending *runevent.Event
 	// Terminal is the run's last event; nil while it is live. EndedAt is its capture time.
@@ -182,6 +184,8 @@ func (s *State) Apply(entry runevent.Entry, head runevent.Head) error {
 		s.Run.Accepted, s.Run.Phase = true, PhaseAssembling
 	case runevent.TypeRunFinished, runevent.TypeRunFailed, runevent.TypeRunCancelled:
 		s.runEnded(event)
+	case runevent.TypeRunHandedBack:
+		s.Run.HandedBack = true
 	case runevent.TypeModelFailed:
 		s.modelFailed(event)
 	case runevent.TypeModelRejected:
@@ -200,7 +204,7 @@ func (s *State) runStarted(event runevent.Event) {
 		s.Run = &RunProgress{UID: event.Evidence.AgentRunID, Name: event.RunName}
 		s.Run.StartedAt = event.Evidence.RecordedAt
 	}
-	s.Run.Attempt, s.Run.Worker, s.Run.Phase = event.Attempt, event.Worker, PhaseStarting
+	s.Run.Attempt, s.Run.Worker, s.Run.Phase, s.Run.HandedBack = event.Attempt, event.Worker, PhaseStarting, false
 	if event.Config != nil {
 		s.Run.Config = event.Config
 	}

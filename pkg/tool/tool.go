@@ -6,6 +6,7 @@
 package tool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"time"
@@ -43,7 +44,12 @@ type storedDefinition struct {
 
 // MarshalJSON implements json.Marshaler.
 func (d Definition) MarshalJSON() ([]byte, error) {
-	return json.Marshal(storedDefinition{d.Tool, d.Server, d.RemoteName, d.ReadOnly, d.Idempotent, d.RetrySafe, d.RequiresApproval})
+	// Without HTML escaping: a schema must come back byte for byte, since prefixes and input digests cover it.
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(storedDefinition{d.Tool, d.Server, d.RemoteName, d.ReadOnly, d.Idempotent, d.RetrySafe, d.RequiresApproval})
+	return bytes.TrimSuffix(buf.Bytes(), []byte{'\n'}), err
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
