@@ -31,51 +31,38 @@ export function print(value: unknown): string {
   return JSON.stringify(value, null, 2) ?? "";
 }
 
+/** Deeper levels are no longer moved to the right: nobody could read them there. */
+const deepest = 40;
+
 /**
  * indent breaks JSON text into lines without parsing it: every token keeps its bytes, so that what is shown differs from what
  * was stored only in the space between tokens. Text that is not JSON is given back as it is.
  */
 export function indent(text: string): string {
-  let out = "";
+  const out: string[] = [];
   let depth = 0;
-  const token = /\s+|"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s"{}[\],:]+/gsy;
+  let before = "";
   let at = 0;
+  const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s"{}[\],:]+|\s+/gsy;
   for (let match = token.exec(text); match !== null; match = token.exec(text)) {
     const word = match[0];
     at = token.lastIndex;
-    if (/^\s/.test(word)) continue;
-    switch (word) {
-      case "{":
-      case "[": {
-        const closer = /\s*[}\]]/y;
-        closer.lastIndex = at;
-        if (closer.test(text)) {
-          out += word;
-          depth++;
-          continue;
-        }
-        depth++;
-        out += word + newline(depth);
-        continue;
-      }
-      case "}":
-      case "]":
-        depth--;
-        out += out.endsWith("{") || out.endsWith("[") ? word : newline(depth) + word;
-        continue;
-      case ",":
-        out += word + newline(depth);
-        continue;
-      case ":":
-        out += ": ";
-        continue;
-      default:
-        out += word;
-    }
+    if (word.trim() === "") continue;
+    const closes = word === "}" || word === "]";
+    if (closes) depth--;
+    // Nothing stands between the brackets of an empty value.
+    if (closes ? !opens(before) : opens(before) || before === ",") out.push(newline(depth));
+    out.push(word === ":" ? ": " : word);
+    if (opens(word)) depth++;
+    before = word;
   }
-  return at === text.length ? out : text;
+  return at === text.length ? out.join("") : text;
+}
+
+function opens(word: string): boolean {
+  return word === "{" || word === "[";
 }
 
 function newline(depth: number): string {
-  return "\n" + "  ".repeat(Math.max(depth, 0));
+  return "\n" + "  ".repeat(Math.min(Math.max(depth, 0), deepest));
 }

@@ -66,6 +66,7 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
 }
 
 function totals(sum: Totals | undefined): string {
+  if (sum?.requests === 0) return "none";
   if (!sum || (sum.input === undefined && sum.output === undefined)) return notRecorded;
   const input = sum.input === undefined ? "?" : count(sum.input + (sum.cacheRead ?? 0) + (sum.cacheWrite ?? 0));
   const output = sum.output === undefined ? "?" : count(sum.output);

@@ -18,13 +18,13 @@ export function Budget({ assembly, usage }: Props) {
     <section class="budget" aria-label="Context budget">
       <div class="budget-bar" aria-hidden="true">
         {parts.map((part) => (
-          <span key={part.key} class={part.key} style={{ width: `${(part.tokens / Math.max(whole, 1)) * 100}%` }} />
+          <span key={part.key} class={`part-${part.key}`} style={{ width: `${(part.tokens / Math.max(whole, 1)) * 100}%` }} />
         ))}
       </div>
       <ul class="budget-legend">
         {parts.map((part) => (
           <li key={part.key}>
-            <span class={`swatch ${part.key}`} aria-hidden="true" /> {part.label} {count(part.tokens)}
+            <span class={`swatch part-${part.key}`} aria-hidden="true" /> {part.label} {count(part.tokens)}
           </li>
         ))}
       </ul>

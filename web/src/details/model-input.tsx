@@ -1,6 +1,6 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Assembly, InputMessage, InputTool, ModelInput, SystemPrompt, Usage } from "../api/schema";
-import { bytes, count, plural, shortDigest } from "../model/format";
+import { bytes, count, inputTokens, notRecorded, plural, shortDigest } from "../model/format";
 import { expansionLabel, originOf } from "../model/origin";
 import { follow, link } from "../navigation";
 import type { Route } from "../route";
@@ -42,24 +42,24 @@ export function Input({ input, assembly, usage, historyRoute, jump }: Props) {
   jump.current = go;
   useLayoutEffect(() => {
     const target = goal.to === "system" ? "[data-part=system]" : `[data-message="${goal.to === "first" ? 0 : total - 1}"]`;
-    scroller.current?.querySelector(target)?.scrollIntoView({ block: goal.to === "newest" ? "start" : "nearest" });
-    if (goal.to !== "newest") scroller.current?.querySelector(target)?.scrollIntoView({ block: "start" });
+    scroller.current?.querySelector(target)?.scrollIntoView({ block: "start" });
   }, [goal]);
 
   return (
-    <div class="input">
+    <div class="model-input">
+      <nav class="input-nav" aria-label="Parts of the input">
+        <button type="button" onClick={() => go("system")} disabled={!input.system}>
+          System prompt
+        </button>
+        <button type="button" onClick={() => go("first")} disabled={total === 0}>
+          First message
+        </button>
+        <button type="button" onClick={() => go("newest")} disabled={total === 0}>
+          Newest message
+        </button>
+        {assembly && <Sizes estimate={assembly.budget.estimatedInputTokens} provider={inputTokens(usage)} />}
+      </nav>
       <div class="input-scroll" ref={scroller} tabIndex={0} role="region" aria-label="Model input">
-        <nav class="input-nav" aria-label="Parts of the input">
-          <button type="button" onClick={() => go("system")} disabled={!input.system}>
-            System prompt
-          </button>
-          <button type="button" onClick={() => go("first")} disabled={total === 0}>
-            First message
-          </button>
-          <button type="button" onClick={() => go("newest")} disabled={total === 0}>
-            Newest message
-          </button>
-        </nav>
         <Fixed input={input} />
         {assembly && <Budget assembly={assembly} usage={usage} />}
         {input.system ? <System prompt={input.system} /> : <p class="muted block">There is no system prompt.</p>}
@@ -70,7 +70,7 @@ export function Input({ input, assembly, usage, historyRoute, jump }: Props) {
         )}
         <ol class="input-messages" start={range.first}>
           {input.messages.slice(range.first, range.last).map((message) => (
-            <Item key={message.index} item={message} historyRoute={historyRoute} newest={message.index === total - 1} />
+            <Item key={message.index} item={message} historyRoute={historyRoute} total={total} />
           ))}
         </ol>
         {range.last < total && (
@@ -81,6 +81,15 @@ export function Input({ input, assembly, usage, historyRoute, jump }: Props) {
       </div>
       <Tools tools={input.tools} />
     </div>
+  );
+}
+
+/** Sizes keeps estimate and count apart and in view. */
+function Sizes({ estimate, provider }: { estimate: number; provider: number | null }) {
+  return (
+    <span class="sizes muted">
+      {count(estimate)} tokens <i>estimated</i> · {provider === null ? notRecorded : `${count(provider)} tokens`} <i>by the provider</i>
+    </span>
   );
 }
 
@@ -144,10 +153,10 @@ function System({ prompt }: { prompt: SystemPrompt }) {
 interface ItemProps {
   item: InputMessage;
   historyRoute: (index: number) => Route;
-  newest: boolean;
+  total: number;
 }
 
-function Item({ item, historyRoute, newest }: ItemProps) {
+function Item({ item, historyRoute, total }: ItemProps) {
   const origin = originOf(item);
   const label = (
     <span class={`chip origin ${origin.kind}`} title={origin.explanation}>
@@ -162,7 +171,7 @@ function Item({ item, historyRoute, newest }: ItemProps) {
           {item.message?.toolName ? `: ${item.message.toolName}` : ""}
         </b>
         <span class="muted" title={item.digest ?? ""}>
-          {item.index + 1}
+          {item.index + 1} of {total}
         </span>
         {origin.history === null ? (
           label
@@ -177,7 +186,7 @@ function Item({ item, historyRoute, newest }: ItemProps) {
           </span>
         )}
         {item.message?.isError && <span class="chip bad">error</span>}
-        {newest && <span class="chip">newest</span>}
+        {item.index === total - 1 && <span class="chip">newest</span>}
       </p>
       {item.message ? <Content message={item.message} openReasoning /> : <p class="unavailable">{item.unavailable ?? "The message is not there."}</p>}
     </li>
@@ -185,13 +194,13 @@ function Item({ item, historyRoute, newest }: ItemProps) {
 }
 
 function Tools({ tools }: { tools: readonly InputTool[] }) {
-  if (tools.length === 0) return <p class="tools none muted">No tools were declared.</p>;
+  if (tools.length === 0) return <p class="tool-list none muted">No tools were declared.</p>;
   return (
-    <details class="tools">
+    <details class="tool-list">
       <summary>{plural(tools.length, "tool definition")}</summary>
-      <div class="tools-scroll" tabIndex={0} role="region" aria-label="Tool definitions">
+      <div class="tool-list-scroll" tabIndex={0} role="region" aria-label="Tool definitions">
         {tools.map((tool, i) => (
-          <details key={i} class="tool">
+          <details key={i} class="tool-item">
             <summary>
               <b>{tool.name}</b> <span class="muted">{tool.description.split("\n")[0]}</span>
             </summary>

@@ -179,7 +179,7 @@ function Event({ entry, index, selected, position, total, onSelect }: EventProps
   return (
     <div
       id={`event-${index}`}
-      class={`event ${severity}`}
+      class={`event is-${severity}`}
       role="option"
       aria-selected={selected}
       aria-posinset={position}

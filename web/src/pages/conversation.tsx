@@ -30,6 +30,12 @@ export function Conversation({ namespace, name, agent, message }: Props) {
     history.reload();
   };
   const failed = session.error ?? history.error;
+  const page = useRef<HTMLElement>(null);
+  const begun = history.messages.length > 0;
+  useEffect(() => {
+    // A conversation is read from its end, unless the address names a message.
+    if (begun && message === null && page.current) page.current.scrollTop = page.current.scrollHeight;
+  }, [begun]);
   return (
     <Frame
       title={
@@ -50,7 +56,7 @@ export function Conversation({ namespace, name, agent, message }: Props) {
         </>
       }
     >
-      <main class="page conversation">
+      <main class="page conversation" ref={page}>
         <Facts session={session.value} namespace={namespace} agent={agent} />
         <Notices notices={merge(session.value?.notices, history.notices)} />
         {failed !== null && <Problem error={failed} subject="session" namespace={namespace} onRetry={refresh} />}

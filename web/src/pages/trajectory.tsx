@@ -7,12 +7,11 @@ import { EventList } from "../list/event-list";
 import { Filters } from "../list/filters";
 import { plural } from "../model/format";
 import { kindLabels, kindOf } from "../model/kind";
-import { rowsOf, step, stepRun, stepTo, type Rows } from "../model/rows";
-import { severityOf, type Loaded } from "../model/trajectory";
+import { rowsOf, type Rows } from "../model/rows";
+import type { Loaded } from "../model/trajectory";
 import { go, replace } from "../navigation";
 import { onSignIn } from "../resource";
 import type { Route, Selection } from "../route";
-import { lanes, neighbour, rowOf, type Placed } from "../timeline/lanes";
 import { Timeline } from "../timeline/timeline";
 import { Reader } from "../trajectory-reader";
 import { Frame } from "../ui/frame";
@@ -22,7 +21,7 @@ import { Loading, Problem, State } from "../ui/problem";
 import { Splitter } from "../ui/splitter";
 import { ExportDialog } from "./export-dialog";
 import { HelpDialog } from "./help-dialog";
-import { useKeys } from "./keys";
+import { usePageKeys } from "./page-keys";
 import { Actions, Title } from "./trajectory-head";
 import { useSize } from "./use-size";
 
@@ -336,95 +335,4 @@ function PaneTabs({ pane, onPane }: { pane: Pane; onPane: (pane: Pane) => void }
       ))}
     </div>
   );
-}
-
-interface Commands {
-  loaded: Loaded;
-  rows: Rows;
-  selected: number;
-  selection: Selection;
-  agent: string;
-  select: (index: number) => void;
-  change: (part: Partial<Selection>, how?: (route: Route) => void) => void;
-  onAgent: (agent: string) => void;
-  onEntry: (id: string) => void;
-  onRefresh: () => void;
-  onClose: () => void;
-  onHelp: () => void;
-  search: { current: HTMLInputElement | null };
-  jump: { current: ((to: Jump) => void) | null };
-}
-
-function usePageKeys(c: Commands): void {
-  const from = c.selected < 0 ? null : c.selected;
-  const to = (index: number | null) => {
-    if (index !== null) c.select(index);
-  };
-  const failed = (index: number) => {
-    const entry = c.loaded.entries[index];
-    return entry !== undefined && severityOf(entry) === "error";
-  };
-  const byAgent = (by: 1 | -1) => {
-    const at = c.loaded.agents.findIndex((agent) => agent.id === c.agent);
-    const next = c.loaded.agents[at + by];
-    if (next) c.onAgent(next.id);
-  };
-  useKeys({
-    j: () => to(step(c.rows, from, 1)),
-    k: () => to(step(c.rows, from, -1)),
-    "]": () => to(stepRun(c.rows, from, 1)),
-    "[": () => to(stepRun(c.rows, from, -1)),
-    l: () => byAgent(1),
-    h: () => byAgent(-1),
-    ".": () => to(alongRow(c.loaded, c.selected, 1)),
-    ",": () => to(alongRow(c.loaded, c.selected, -1)),
-    e: () => to(stepTo(c.rows, from, 1, failed)),
-    E: () => to(stepTo(c.rows, from, -1, failed)),
-    "1": () => c.change({ tab: "content" }, replace),
-    "2": () => c.change({ tab: "state" }, replace),
-    "3": () => c.change({ tab: "raw" }, replace),
-    i: () => {
-      const input = c.loaded.entries[c.selected]?.inputId;
-      if (input !== undefined) c.onEntry(input);
-    },
-    "g s": () => c.jump.current?.("system"),
-    "g f": () => c.jump.current?.("first"),
-    "g n": () => c.jump.current?.("newest"),
-    "/": () => c.search.current?.focus(),
-    R: c.onRefresh,
-    "?": c.onHelp,
-    F6: () => cyclePane(1),
-    "Shift+F6": () => cyclePane(-1),
-    Escape: () => {
-      // The innermost thing first: what is being searched for, then the search box, then the page.
-      if (document.activeElement === c.search.current && c.search.current) {
-        if (c.selection.search !== "") c.change({ search: "" }, replace);
-        else c.search.current.blur();
-        return;
-      }
-      c.onClose();
-    },
-  });
-}
-
-function alongRow(loaded: Loaded, selected: number, by: 1 | -1): number | null {
-  const entry = loaded.entries[selected];
-  const kind = entry && kindOf(entry);
-  if (!entry || !kind) return null;
-  const row: Placed[] = [];
-  loaded.entries.forEach((other, index) => {
-    const otherKind = other.agent === entry.agent ? kindOf(other) : null;
-    if (otherKind === null || other.capturedAt === undefined || rowOf(otherKind) !== rowOf(kind)) return;
-    const start = other.startedAt ?? other.capturedAt;
-    row.push({ index, agent: other.agent, kind: otherKind, severity: "normal", start, end: start });
-  });
-  const lane = lanes([entry.agent], row).find((candidate) => candidate.events.includes(selected));
-  return lane ? neighbour(lane, selected, by) : null;
-}
-
-function cyclePane(by: 1 | -1): void {
-  const panes = [...document.querySelectorAll<HTMLElement>("[data-pane]")];
-  const at = panes.findIndex((pane) => pane.contains(document.activeElement));
-  const next = panes[(at + by + panes.length) % panes.length];
-  next?.querySelector<HTMLElement>(".tl-tracks, .list, .detail-scroll, .input-scroll, select")?.focus();
 }

@@ -185,13 +185,19 @@ function notch(ctx: CanvasRenderingContext2D, palette: Palette, box: Box): void 
 }
 
 function write(ctx: CanvasRenderingContext2D, scene: Scene, box: Box, text: string, hollowed: boolean): void {
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(box.x, box.y, box.width - 4, box.height);
-  ctx.clip();
   ctx.font = `11px ${scene.palette.font}`;
   ctx.textBaseline = "middle";
   ctx.fillStyle = hollowed ? scene.palette.focus : scene.palette.onMark;
-  ctx.fillText(text, Math.max(box.x, 0) + 6, box.y + box.height / 2 + 0.5);
-  ctx.restore();
+  const left = Math.max(box.x, 0) + 6;
+  const room = box.x + box.width - 6 - left;
+  const fitting = fit(ctx, text, room);
+  if (fitting !== "") ctx.fillText(fitting, left, box.y + box.height / 2 + 0.5);
+}
+
+/** fit cuts a text to a width; what would be only a few letters is left out. */
+function fit(ctx: CanvasRenderingContext2D, text: string, room: number): string {
+  const width = ctx.measureText(text).width;
+  if (width <= room) return text;
+  const letters = Math.floor((text.length * room) / width) - 1;
+  return letters < 4 ? "" : `${text.slice(0, letters)}…`;
 }

@@ -28,7 +28,7 @@ export function Icon({ name }: { name: keyof typeof paths }) {
 /** Glyph marks a kind by shape and colour: the shapes are those of the timeline. */
 export function Glyph({ kind }: { kind: Kind }) {
   return (
-    <svg class={`glyph ${kind}`} viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">
+    <svg class={`glyph kind-${kind}`} viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">
       {shape(kind)}
     </svg>
   );

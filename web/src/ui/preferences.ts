@@ -13,7 +13,7 @@ interface Stored {
   shortcuts: boolean;
 }
 
-const defaults: Stored = { timelineHeight: 240, listWidth: 560, labelWidth: 180, clock: "utc", shortcuts: true };
+const defaults: Stored = { timelineHeight: 240, listWidth: Math.round(innerWidth * 0.42), labelWidth: 180, clock: "utc", shortcuts: true };
 
 const stored = read();
 

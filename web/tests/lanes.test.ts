@@ -1,0 +1,120 @@
+import { describe, expect, it } from "vitest";
+import type { Kind } from "../src/model/kind";
+import { firstVisible, hit, lanes, neighbour, rasterise, type Placed, type Raster, type Severity } from "../src/timeline/lanes";
+
+let next = 0;
+function mark(kind: Kind, start: number, end = start, severity: Severity = "normal", agent = "main"): Placed {
+  return { index: next++, agent, kind, severity, start, end };
+}
+
+function lane(marks: Placed[], row: "model" | "tools" = "tools") {
+  const found = lanes(["main"], marks).find((candidate) => candidate.row === row);
+  if (!found) throw new Error("no lane");
+  return found;
+}
+
+const raster = (over: Partial<Raster> = {}): Raster => ({ view: { from: 0, to: 1000 }, width: 100, least: 2, selected: -1, ...over });
+
+describe("lanes", () => {
+  it("are two for every agent, in the agents' order, also for one without marks", () => {
+    const all = lanes(["main", "quiet"], [mark("tool", 0, 5), mark("output", 1, 2)]);
+    expect(all.map((l) => `${l.agent}/${l.row}/${l.starts.length}`)).toEqual(["main/model/1", "main/tools/1", "quiet/model/0", "quiet/tools/0"]);
+  });
+  it("are sorted by start, ties by the order of the entries", () => {
+    const marks = [mark("tool", 30), mark("tool", 10), mark("mcp", 10)];
+    expect([...lane(marks).events]).toEqual([marks[1]?.index, marks[2]?.index, marks[0]?.index]);
+  });
+  it("put concurrent tools below each other, four deep at most, whatever the zoom", () => {
+    const l = lane([0, 1, 2, 3, 4, 5].map((n) => mark("tool", n, 100 + n)));
+    expect(l.depth).toBe(4);
+    expect([...l.subs]).toEqual([0, 1, 2, 3, 0, 1]);
+    expect(lane([mark("tool", 0, 10), mark("tool", 10, 20)]).depth).toBe(1);
+  });
+  it("find what reaches into a view from before it", () => {
+    const l = lane([mark("tool", 0, 900), mark("tool", 1, 2), mark("tool", 800, 801)]);
+    expect(firstVisible(l, 500)).toBe(0);
+    expect(firstVisible(l, 901)).toBe(3);
+  });
+});
+
+describe("rasterise", () => {
+  it("shows every mark, however small", () => {
+    const runs = rasterise(lane([mark("tool", 500, 500)]), raster());
+    expect(runs).toEqual([{ sub: 0, x: 50, width: 2, kind: 3, severity: 0, selected: false }]);
+  });
+  it("gives a shared pixel to the gravest", () => {
+    const marks = [mark("tool", 500, 500), mark("tool", 501, 501, "error"), ...Array.from({ length: 200 }, (_, n) => mark("tool", 502 + n / 100))];
+    const l = lane(marks);
+    const runs = rasterise(l, raster());
+    expect(runs.some((run) => run.severity === 3 && run.width >= 2)).toBe(true);
+  });
+  it("gives a shared pixel to the selected mark before all", () => {
+    const marks = [mark("tool", 500, 500), mark("tool", 500, 500, "error")];
+    const runs = rasterise(lane(marks), raster({ selected: marks[0]?.index ?? -1 }));
+    expect(runs.some((run) => run.selected)).toBe(true);
+  });
+  it("keeps a pixel between neighbours that touch", () => {
+    const runs = rasterise(lane([mark("tool", 0, 500), mark("tool", 500, 1000)]), raster());
+    expect(runs.map((run) => [run.x, run.width])).toEqual([
+      [0, 49],
+      [50, 49],
+    ]);
+  });
+  it("cuts what is wider than the view", () => {
+    const runs = rasterise(lane([mark("tool", -5000, 5000)]), raster());
+    expect(runs).toEqual([{ sub: 0, x: 0, width: 100, kind: 3, severity: 0, selected: false }]);
+  });
+  it("draws nothing that lies outside the view", () => {
+    expect(rasterise(lane([mark("tool", -50, -10), mark("tool", 2000, 2001)]), raster())).toEqual([]);
+  });
+  it("agrees with a walk over every mark, for marks drawn at random", () => {
+    let seed = 7;
+    const random = () => (seed = (seed * 1103515245 + 12345) % 2147483648) / 2147483648;
+    const marks = Array.from({ length: 400 }, () => {
+      const start = random() * 1400 - 200;
+      return mark("output", start, start + random() * 20);
+    });
+    const covered = new Set<number>();
+    for (const run of rasterise(lane(marks, "model"), raster())) for (let x = run.x; x < run.x + run.width; x++) covered.add(x);
+    for (const m of marks) {
+      const left = Math.floor(m.start / 10);
+      if (m.end >= 0 && left >= 0 && left < 100) expect(covered.has(left)).toBe(true);
+    }
+  });
+});
+
+describe("hit", () => {
+  it("means the mark under the pointer", () => {
+    const marks = [mark("tool", 0, 100), mark("tool", 200, 300)];
+    expect(hit(lane(marks), raster(), 25, 0, 4)).toBe(marks[1]?.index);
+  });
+  it("means the nearest one within the slop, and none beyond it", () => {
+    const marks = [mark("tool", 0, 100), mark("tool", 200, 300)];
+    expect(hit(lane(marks), raster(), 12, 0, 4)).toBe(marks[0]?.index);
+    expect(hit(lane(marks), raster(), 17, 0, 4)).toBe(marks[1]?.index);
+    expect(hit(lane(marks), raster(), 15, 0, 4)).toBeNull();
+  });
+  it("means the error where marks share a pixel, as it is drawn", () => {
+    const marks = [mark("tool", 500, 500, "error"), mark("tool", 500, 500)];
+    const l = lane(marks);
+    expect(l.depth).toBe(1);
+    expect(hit(l, raster(), 50, 0, 4)).toBe(marks[0]?.index);
+  });
+  it("means only the sub-row that is pointed at", () => {
+    const marks = [mark("tool", 0, 100), mark("tool", 0, 100)];
+    expect(hit(lane(marks), raster(), 5, 0, 4)).toBe(marks[0]?.index);
+    expect(hit(lane(marks), raster(), 5, 1, 4)).toBe(marks[1]?.index);
+  });
+});
+
+describe("neighbour", () => {
+  it("is the mark before or after in the same row", () => {
+    const marks = [mark("tool", 10), mark("mcp", 20)];
+    const l = lane(marks);
+    const [first, second] = [marks[0]?.index ?? -1, marks[1]?.index ?? -1];
+    expect(neighbour(l, first, 1)).toBe(second);
+    expect(neighbour(l, second, -1)).toBe(first);
+    expect(neighbour(l, second, 1)).toBeNull();
+    expect(neighbour(l, 9999, 1)).toBeNull();
+  });
+});
