@@ -63,7 +63,7 @@ func answers(t *testing.T, a Adapter) {
 		"a web page without a type":  {reply: Answer(200, "  \n"+page, "Content-Type", ""), class: provider.ClassTransient, code: "html_response", status: 200},
 		"a web page with status 502": {reply: Answer(502, page, "Content-Type", "text/html"), class: provider.ClassTransient, status: 502},
 		"a whole JSON answer to a request for a stream": {reply: Answer(200, a.Whole, "Content-Type", "application/json"),
-			class: provider.ClassTruncated, code: "json_response", status: 200},
+			class: provider.ClassInvalidRequest, code: "json_response", status: 200},
 		"an error with status 200": {reply: Answer(200, `{"error":{"message":"Overloaded","type":"overloaded_error"}}`, "Content-Type", "application/json"),
 			class: provider.ClassOverloaded, status: 200},
 		"an answer without a body":      {reply: Answer(200, "", "Content-Type", "text/event-stream"), class: provider.ClassTruncated, status: 200},

@@ -87,8 +87,9 @@ func (x *exchange) judgeAnswer(out *provider.Error, answer *answerError) {
 			x.judge(out, answer.status, answer.body)
 			return
 		}
+		// The endpoint does not stream. To ask again would be billed again and come to the same.
 		x.meter.Add(answer.body)
-		out.Class, out.Code, out.Detail = provider.ClassTruncated, answer.code, answer.body
+		out.Class, out.Code, out.Detail = provider.ClassInvalidRequest, answer.code, answer.body
 	default:
 		out.Class, out.Code, out.Detail = provider.ClassTransient, answer.code, answer.body
 	}
