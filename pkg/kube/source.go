@@ -120,11 +120,11 @@ func (l *loader) fill(job *worker.Job, run *api.AgentRun, owner *api.AgentSessio
 	}
 	job.Deps.Model = models
 	servers, err := l.toolServers(owner)
-	if err := refuse(job, run, err); err != nil && !begun(run) {
-		return err
-	}
 	var waiting *worker.NotReadyError
-	if errors.As(err, &waiting) {
+	if !errors.As(err, &waiting) {
+		err = refuse(job, run, err)
+	}
+	if err != nil {
 		return err
 	}
 	job.Deps.Tools = l.Tools(servers)
