@@ -52,7 +52,9 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS is not set: run KUBEBUILDER_ASSETS=$(hack/envtest/setup.sh) go test ./test/viewer/... from the top folder")
 		return 1
 	}
-	env := &envtest.Environment{CRDDirectoryPaths: []string{"../../config/crd"}, ErrorIfCRDPathMissing: true}
+	env := &envtest.Environment{
+		CRDDirectoryPaths: []string{"../../config/crd"}, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: 2 * time.Minute,
+	}
 	config, err := env.Start()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start the API server:", err)
