@@ -37,6 +37,20 @@ func TestDocLinks(t *testing.T) {
 	}
 }
 
+// TestDocIndex wants every page to be listed for its readers.
+func TestDocIndex(t *testing.T) {
+	index := read(t, "docs/README.md")
+	for _, path := range tracked(t, "docs/*.md") {
+		name := strings.TrimPrefix(path, "docs/")
+		if strings.HasSuffix(name, "README.md") || strings.HasPrefix(name, "adr/") {
+			continue
+		}
+		if !strings.Contains(index, "("+name+")") {
+			t.Errorf("docs/README.md does not list %s", name)
+		}
+	}
+}
+
 // docTest is a test, a fuzz test or a scenario that a document names.
 var docTest = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9]*|[a-z0-9-]+\\.txtar)`")
 
