@@ -71,8 +71,9 @@ type Source interface {
 	Load(ctx context.Context, item Item) (Job, error)
 }
 
-// Cancels tells when a run is to end before its time. The channel gets at most one cause (agent.ErrCancelled or
-// agent.ErrSessionDeleted), at once if it holds already; stop releases it.
+// Cancels tells when a run is to end before its time. The channel gets at most one cause (agent.ErrCancelled,
+// agent.ErrSessionDeleted, or an *agent.Failure for a run whose resource shows it as ended), at once if it holds already;
+// stop releases it.
 type Cancels interface {
 	Watch(item Item) (causes <-chan error, stop func())
 }

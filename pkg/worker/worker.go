@@ -156,51 +156,51 @@ func (w *Worker) drain(handBack context.CancelCauseFunc) {
 	<-done
 }
 
-// handle executes one item while a second goroutine keeps the item held and watches for a cancel.
+// handle executes one item while others keep it held and watch for a cancel.
 func (w *Worker) handle(parent context.Context, h *held) {
 	item := h.current().Item()
 	logger := w.Logger.With("namespace", item.Namespace, "run", item.RunName, "session", item.SessionName)
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
+	holding, stop := context.WithCancel(context.WithoutCancel(parent))
+	defer stop()
 	var watching sync.WaitGroup
-	watching.Add(1)
-	stop := make(chan struct{})
-	go func() {
-		defer watching.Done()
-		w.hold(ctx, cancel, h, stop, logger)
-	}()
+	watching.Go(func() { w.hold(holding, h, logger) })
+	watching.Go(func() { w.watch(holding, cancel, item, logger) })
 	result, err := w.execute(parent, ctx, item)
-	close(stop)
+	stop()
 	watching.Wait()
 	w.settle(parent, w.release(h), result, err, logger)
 }
 
-// hold extends the item and passes a cancel on to the run until stop is closed.
-func (w *Worker) hold(ctx context.Context, cancel context.CancelCauseFunc, h *held, stop <-chan struct{}, logger *slog.Logger) {
-	causes, release := w.Cancels.Watch(h.current().Item())
-	defer release()
+// hold extends the item until ctx ends.
+func (w *Worker) hold(ctx context.Context, h *held, logger *slog.Logger) {
 	beat := time.NewTicker(w.Options.Heartbeat)
 	defer beat.Stop()
 	for {
 		select {
-		case <-stop:
+		case <-ctx.Done():
 			return
-		case cause := <-causes:
-			logger.Info("run is ending early", "cause", cause)
-			cancel(cause)
-			causes = nil
 		case <-beat.C:
-			w.extend(ctx, h.current(), logger)
+		}
+		bounded, cancel := context.WithTimeout(ctx, w.Options.Heartbeat)
+		err := h.current().InProgress(bounded)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			logger.Warn("work item not extended", "error", err)
 		}
 	}
 }
 
-// extend waits no longer than until the next beat: a cancel must come through while the queue is away.
-func (w *Worker) extend(ctx context.Context, delivery Delivery, logger *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.Options.Heartbeat)
-	defer cancel()
-	if err := delivery.InProgress(ctx); err != nil {
-		logger.Warn("work item not extended", "error", err)
+// watch passes a cancel on to the run until ctx ends.
+func (w *Worker) watch(ctx context.Context, cancel context.CancelCauseFunc, item Item, logger *slog.Logger) {
+	causes, release := w.Cancels.Watch(item)
+	defer release()
+	select {
+	case <-ctx.Done():
+	case cause := <-causes:
+		logger.Info("run is ending early", "cause", cause)
+		cancel(cause)
 	}
 }
 
@@ -229,6 +229,13 @@ func (w *Worker) execute(parent, ctx context.Context, item Item) (result agent.R
 		}
 	}
 	job.Run.Worker = w.Options.ID
+	if cause := context.Cause(ctx); cause != nil && job.Ending == nil {
+		var ended *agent.Failure
+		if errors.As(cause, &ended) {
+			return agent.Result{}, ErrGone
+		}
+		job.Ending = cause
+	}
 	if job.Ending != nil {
 		return agent.Seal(parent, deps, job.Run, job.Ending)
 	}
