@@ -160,7 +160,7 @@ func (l *loop) end(ctx context.Context, cause error) (Result, error) {
 	if !ended {
 		return Result{}, cause
 	}
-	if err := l.ensureStarted(saving); err != nil {
+	if err := l.ensureStarted(saving, event.Reason == ReasonDeadline); err != nil {
 		return Result{}, l.undecided(ctx, err)
 	}
 	if err := l.lastCommit(saving, cause, event); err != nil {
@@ -209,12 +209,17 @@ func (l *loop) announcedEnd() *runevent.Event {
 func (l *loop) started() bool { return l.state.Live() && l.state.Run.UID == l.run.UID }
 
 // ensureStarted enters a run that ended before its first entry was stored: its end must be its own. Its prompt is not
-// history, for nothing was done with it.
-func (l *loop) ensureStarted(ctx context.Context) error {
-	if l.started() {
+// history, for nothing was done with it, unless keepPrompt: a run that failed for lack of time was accepted all the same.
+func (l *loop) ensureStarted(ctx context.Context, keepPrompt bool) error {
+	if !l.started() {
+		if err := l.claim(ctx, 1, nil); err != nil {
+			return err
+		}
+	}
+	if !keepPrompt || l.state.Run.Accepted || l.run.Prompt.Role == "" {
 		return nil
 	}
-	return l.claim(ctx, 1, nil)
+	return l.acceptPrompt(ctx)
 }
 
 func (l *loop) undecided(ctx context.Context, err error) error {

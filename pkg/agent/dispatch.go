@@ -198,14 +198,19 @@ func (c *call) appendAll(ctx context.Context, events []runevent.Event) error {
 }
 
 // flush stores what was captured and not yet written, also when the run's context has ended meanwhile. A worker that is
-// stopping leaves the increments of an unfinished response; a complete one is kept, it was paid for.
+// stopping leaves the increments of an unfinished response; a complete one is kept, it was paid for, whenever the end comes.
 func (c *call) flush(ctx context.Context, complete bool) error {
 	if c.saveErr != nil && ctx.Err() == nil {
 		return c.saveErr
 	}
 	rest := c.increments.Flush()
+	if complete {
+		saving, cancel := outlive(ctx)
+		defer cancel()
+		return c.appendAll(saving, rest)
+	}
 	if ctx.Err() != nil {
-		if !complete && errors.Is(context.Cause(ctx), ErrHandBack) {
+		if errors.Is(context.Cause(ctx), ErrHandBack) {
 			return ErrHandBack
 		}
 		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)

@@ -2,14 +2,12 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/runevent"
@@ -242,7 +240,7 @@ func TestCancel(t *testing.T) {
 		"during the model call": {
 			setup: func(w *world, cancel context.CancelCauseFunc) {
 				w.model.replies = []reply{func(ctx context.Context, _ provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
-					onDelta(provider.Delta{Kind: provider.DeltaText, Text: "par", At: time.Now()})
+					onDelta(provider.Delta{Kind: provider.DeltaText, Text: "par", At: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC)})
 					cancel(ErrCancelled)
 					half := message.Message{Content: message.Blocks(message.Block{Type: message.BlockText, Text: "par"})}
 					return provider.Response{}, &provider.Error{Class: provider.ClassCancelled, Partial: &half, Err: ctx.Err()}
@@ -301,118 +299,6 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// killed is how a test stops the loop at a point: as a killed process would, without any clean-up by the loop.
-type killed struct{ point string }
-
-func (w *world) runUntil(run Run, point string, n int) (result Result, died bool) {
-	w.t.Helper()
-	defer func() {
-		if r := recover(); r != nil {
-			if _, ok := r.(killed); !ok {
-				panic(r)
-			}
-			died = true
-		}
-	}()
-	w.chaos = func(p string) {
-		if p == point {
-			if n--; n == 0 {
-				panic(killed{p})
-			}
-		}
-	}
-	result, err := w.execute(context.Background(), run)
-	if err != nil {
-		w.t.Fatalf("run: %v", err)
-	}
-	return result, false
-}
-
-// TestTakeover kills the worker at every point that a run with two tool turns reaches and lets another one finish it.
-func TestTakeover(t *testing.T) {
-	script := func(w *world) {
-		w.tools.definitions = []tool.Definition{defined("read", repeatable), defined("write")}
-		answer := func(ctx context.Context, req provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
-			results := 0
-			for _, m := range req.Messages {
-				if m.Role == message.RoleToolResult {
-					results++
-				}
-			}
-			return []reply{calls("read"), calls("write"), says("done")}[results](ctx, req, onDelta)
-		}
-		for range 20 {
-			w.model.replies = append(w.model.replies, answer)
-		}
-	}
-	probe := newWorld(t)
-	script(probe)
-	reached := map[string]int{}
-	probe.chaos = func(p string) { reached[p]++ }
-	if _, err := probe.execute(context.Background(), probe.run("u1", "hi")); err != nil {
-		t.Fatal(err)
-	}
-	if len(reached) < 15 {
-		t.Fatalf("only %d points were reached: %v", len(reached), reached)
-	}
-	for point, times := range reached {
-		for n := 1; n <= times; n++ {
-			t.Run(point, func(t *testing.T) {
-				w := newWorld(t)
-				script(w)
-				if _, died := w.runUntil(w.run("u1", "hi"), point, n); !died {
-					t.Fatalf("point %s was not reached %d times", point, n)
-				}
-				w.chaos = nil
-				got, err := w.execute(context.Background(), w.run("u1", "hi"))
-				if err != nil || got != (Result{runevent.TypeRunFinished, "Completed"}) {
-					t.Fatalf("takeover: %+v, %v", got, err)
-				}
-				w.checkInvariants(t)
-			})
-		}
-	}
-}
-
-// checkInvariants looks at a finished run with one read and one write call: nothing lost, nothing doubled.
-func (w *world) checkInvariants(t *testing.T) {
-	t.Helper()
-	state, history := w.state()
-	if diff := cmp.Diff([]string{"user", "assistant:toolUse", "toolResult", "assistant:toolUse", "toolResult", "assistant:stop"},
-		roles(history), cmp.Transformer("noError", func(s string) string { return strings.TrimSuffix(s, ":error") })); diff != "" {
-		t.Errorf("history (-want +got):\n%s", diff)
-	}
-	writes := 0
-	for _, id := range w.tools.calls {
-		if id == "write-0" {
-			writes++
-		}
-	}
-	if writes > 1 {
-		t.Errorf("the tool that is not repeatable ran %d times", writes)
-	}
-	seen := map[string]int{}
-	for _, e := range w.entries() {
-		switch e.Event.Type {
-		case runevent.TypeMessageUser, runevent.TypeRunFinished:
-			seen[string(e.Event.Type)]++
-		case runevent.TypeToolResult:
-			seen["result "+e.Event.CallID]++
-		}
-	}
-	for what, n := range seen {
-		if n != 1 {
-			t.Errorf("%s stands %d times in the log", what, n)
-		}
-	}
-	if state.Run.Terminal == nil || state.Run.Terminal.Turns != 3 {
-		t.Errorf("terminal event: %+v", state.Run.Terminal)
-	}
-	if usage := state.Usage(); usage.Requests-usage.RequestsWithoutUsage != 3 {
-		t.Errorf("usage counts %d answered requests, want 3: %+v", usage.Requests-usage.RequestsWithoutUsage, usage)
-	}
-}
-
 // TestBudgetIsPublished shows the live budget of dispatched and rejected requests.
 func TestBudgetIsPublished(t *testing.T) {
 	w := newWorld(t)
@@ -434,35 +320,3 @@ func TestBudgetIsPublished(t *testing.T) {
 		t.Errorf("budget of the rejected one: %+v", w.live[1].Budget)
 	}
 }
-
-// TestFencedOut shows that a worker that lost its run writes nothing more.
-func TestFencedOut(t *testing.T) {
-	w := newWorld(t)
-	w.model.replies = []reply{says("late")}
-	w.chaos = func(point string) {
-		if point != "context.captured" {
-			return
-		}
-		w.chaos = nil
-		other := newWorld(t)
-		other.log, other.store = w.log, w.store
-		other.model.replies = []reply{says("taken over")}
-		if got, err := other.execute(context.Background(), other.run("u1", "hi")); err != nil || got.Event != runevent.TypeRunFinished {
-			t.Errorf("takeover: %+v, %v", got, err)
-		}
-	}
-	deps := w.deps()
-	deps.Chaos = func(p string) {
-		if w.chaos != nil {
-			w.chaos(p)
-		}
-	}
-	if _, err := Execute(context.Background(), deps, w.run("u1", "hi")); !errors.Is(err, ErrLost) {
-		t.Fatalf("got %v, want ErrLost", err)
-	}
-	if _, history := w.state(); history[1].PlainText() != "taken over" {
-		t.Errorf("the late answer was committed: %q", history[1].PlainText())
-	}
-}
-
-var _ error = (*budget.ExceededError)(nil)

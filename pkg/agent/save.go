@@ -20,10 +20,14 @@ const (
 	saveBackoffMax = 5 * time.Second
 )
 
-// retrySave repeats a save until it succeeds, fails for good, or ctx ends: nothing goes on unrecorded.
+// retrySave repeats a save until it succeeds, fails for good, or ctx ends: nothing goes on unrecorded. No try is begun
+// once ctx has ended: its entry could still reach the log and tell of something that then never happened.
 func (l *loop) retrySave(ctx context.Context, what string, save func() error) error {
 	wait := saveBackoff
 	for try := 1; ; try++ {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: not begun: %w", what, context.Cause(ctx))
+		}
 		err := save()
 		if err == nil || permanent(err) {
 			return err

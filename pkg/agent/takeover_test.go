@@ -3,477 +3,392 @@ package agent
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/agentloop/agentloop/pkg/message"
-	"github.com/agentloop/agentloop/pkg/projection"
 	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/session"
 	"github.com/agentloop/agentloop/pkg/tool"
 )
 
-// A: cancel while tools connect on a fresh session
-type blockingTools struct {
-	*scriptedTools
-	onConnect func()
-}
+// killed is how a test stops the loop at a point: as a killed process would, without any clean-up by the loop.
+type killed struct{ point string }
 
-func (b *blockingTools) Connect(ctx context.Context, want *session.ToolSet) (tool.Set, error) {
-	b.onConnect()
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	return b.scriptedTools.Connect(ctx, want)
-}
-
-func TestCancelDuringConnect(t *testing.T) {
-	for _, second := range []bool{false, true} {
-		t.Run(fmt.Sprint("second=", second), func(t *testing.T) {
-			w := newWorld(t)
-			if second {
-				w.model.replies = []reply{says("x")}
-				if _, err := w.execute(context.Background(), w.run("u0", "first")); err != nil {
-					t.Fatal(err)
-				}
+// dies does some work until the loop comes to a point for the nth time, and says whether it did.
+func (w *world) dies(point string, n int, work func()) (died bool) {
+	w.t.Helper()
+	defer func() {
+		w.chaos = nil
+		if r := recover(); r != nil {
+			if _, ok := r.(killed); !ok {
+				panic(r)
 			}
-			ctx, cancel := context.WithCancelCause(context.Background())
-			deps := w.deps()
-			deps.Tools = &blockingTools{w.tools, func() { cancel(ErrCancelled) }}
-			func() {
-				defer func() {
-					if r := recover(); r != nil {
-						t.Errorf("PANIC: %v", r)
-					}
-				}()
-				got, err := Execute(ctx, deps, w.run("u1", "hi"))
-				t.Logf("%+v %v", got, err)
-			}()
-			t.Log(w.events())
-			st, err := LoadState(context.Background(), w.log, w.store, w.run("x", "").Stream())
-			if err != nil {
-				t.Fatal(err)
+			died = true
+		}
+	}()
+	w.chaos = func(p string) {
+		if p == point {
+			if n--; n == 0 {
+				panic(killed{p})
 			}
-			if st.Run != nil {
-				t.Logf("last run %s terminal %v recent %v ended(u1)=%v", st.Run.UID, st.Run.Terminal, st.Recent, st.Ended("u1"))
-			}
-		})
-	}
-}
-
-// B: state.committed append unknown at cancel
-type flakyLog struct {
-	runevent.Log
-	mu sync.Mutex
-	// hook is called before an append; lose says answer lost after (stored) or before.
-	hook func(e runevent.Event) (lose bool, stored bool)
-}
-
-func (f *flakyLog) Append(ctx context.Context, s runevent.Stream, expect runevent.Head, raw []byte) (runevent.Head, error) {
-	e, _ := runevent.Decode(raw)
-	f.mu.Lock()
-	hook := f.hook
-	f.mu.Unlock()
-	if hook != nil {
-		if lose, stored := hook(e.Event); lose {
-			if stored {
-				if _, err := f.Log.Append(context.Background(), s, expect, raw); err != nil {
-					return runevent.Head{}, err
-				}
-			}
-			return runevent.Head{}, fmt.Errorf("%w: lost", runevent.ErrUnavailable)
 		}
 	}
-	return f.Log.Append(ctx, s, expect, raw)
+	work()
+	return false
 }
 
-func TestCommitUnknownAtCancel(t *testing.T) {
-	for _, kind := range []string{"state.committed", "context.captured", "message.user", "model.completed", "tool.result", "tool.started", "run.started", "body"} {
-		for _, stored := range []bool{true, false} {
-			t.Run(fmt.Sprint(kind, stored), func(t *testing.T) {
+// runUntil executes a run until its worker dies at the point, which it has to come to n times.
+func (w *world) runUntil(run Run, point string, n int) {
+	w.t.Helper()
+	died := w.dies(point, n, func() {
+		if result, err := w.execute(context.Background(), run); err != nil {
+			w.t.Fatalf("run: %+v, %v", result, err)
+		}
+	})
+	if !died {
+		w.t.Fatalf("the run did not come to %s %d times", point, n)
+	}
+}
+
+// TestTakeover kills the worker at every point that a run with two tool turns reaches and lets another one finish it.
+func TestTakeover(t *testing.T) {
+	script := func(w *world) {
+		w.tools.definitions = []tool.Definition{defined("read", repeatable), defined("write")}
+		answer := func(ctx context.Context, req provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
+			results := 0
+			for _, m := range req.Messages {
+				if m.Role == message.RoleToolResult {
+					results++
+				}
+			}
+			return []reply{calls("read"), calls("write"), says("done")}[results](ctx, req, onDelta)
+		}
+		for range 20 {
+			w.model.replies = append(w.model.replies, answer)
+		}
+	}
+	probe := newWorld(t)
+	script(probe)
+	reached := map[string]int{}
+	probe.chaos = func(p string) { reached[p]++ }
+	if _, err := probe.execute(context.Background(), probe.run("u1", "hi")); err != nil {
+		t.Fatal(err)
+	}
+	if len(reached) < 15 {
+		t.Fatalf("only %d points were reached: %v", len(reached), reached)
+	}
+	for point, times := range reached {
+		for n := 1; n <= times; n++ {
+			t.Run(point, func(t *testing.T) {
 				w := newWorld(t)
-				ctx, cancel := context.WithCancelCause(context.Background())
-				once := true
-				w.log = &flakyLog{Log: w.log, hook: func(e runevent.Event) (bool, bool) {
-					name := string(e.Type)
-					if e.Kind != "" {
-						name = string(e.Kind)
-					}
-					if name == kind && once {
-						once = false
-						cancel(ErrCancelled)
-						return true, stored
-					}
-					return false, false
-				}}
-				w.tools.definitions = []tool.Definition{defined("add")}
-				w.model.replies = []reply{calls("add"), says("done")}
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
-					defer func() {
-						if r := recover(); r != nil {
-							t.Errorf("PANIC: %v", r)
-						}
-					}()
-					deps := w.deps()
-					n := 0
-					deps.Sleep = func(ctx context.Context, d time.Duration) error {
-						if n++; n > 20 {
-							return errors.New("gave up")
-						}
-						return ctx.Err()
-					}
-					got, err := Execute(ctx, deps, w.run("u1", "hi"))
-					t.Logf("%+v %v", got, err)
-				}()
-				<-done
-				t.Log(w.events())
-				if _, err := LoadState(context.Background(), w.log, w.store, w.run("x", "").Stream()); err != nil {
-					t.Errorf("SESSION BRICKED: %v", err)
-					return
+				script(w)
+				w.runUntil(w.run("u1", "hi"), point, n)
+				got, err := w.execute(context.Background(), w.run("u1", "hi"))
+				if err != nil || got != (Result{runevent.TypeRunFinished, "Completed"}) {
+					t.Fatalf("takeover: %+v, %v", got, err)
 				}
-				_, h := w.state()
-				t.Log(roles(h))
-				adv := session.Empty(runevent.MainAgent)
-				if err := Advance(context.Background(), w.log, w.store, w.run("x", "").Stream(), &adv); err != nil {
-					t.Errorf("advance: %v", err)
-				}
-				st, _ := w.state()
-				if len(adv.History) != len(st.History) || len(adv.Snapshots) != len(st.Snapshots) {
-					t.Errorf("advance and load differ: history %d/%d snapshots %d/%d", len(adv.History), len(st.History), len(adv.Snapshots), len(st.Snapshots))
-				}
-				w.model.replies = []reply{says("back")}
-				if got, err := w.execute(context.Background(), w.run("u2", "again")); err != nil {
-					t.Errorf("next run: %+v %v", got, err)
-				}
+				w.checkInvariants(t)
 			})
 		}
 	}
 }
 
-// C: digests of all contexts
-func (w *world) checkContexts(t *testing.T) {
+// checkInvariants looks at a finished run with one read and one write call: nothing lost, nothing doubled.
+func (w *world) checkInvariants(t *testing.T) {
 	t.Helper()
-	ctx := context.Background()
-	scope := w.run("x", "").Scope()
-	n := 0
+	state, history := w.state()
+	if diff := cmp.Diff([]string{"user", "assistant:toolUse", "toolResult", "assistant:toolUse", "toolResult", "assistant:stop"},
+		roles(history), cmp.Transformer("noError", func(s string) string { return strings.TrimSuffix(s, ":error") })); diff != "" {
+		t.Errorf("history (-want +got):\n%s", diff)
+	}
+	writes := 0
+	for _, id := range w.tools.calls {
+		if id == "write-0" {
+			writes++
+		}
+	}
+	if writes > 1 {
+		t.Errorf("the tool that is not repeatable ran %d times", writes)
+	}
+	seen := map[string]int{}
 	for _, e := range w.entries() {
-		if e.Event.Kind != runevent.KindContextCaptured {
-			continue
-		}
-		n++
-		raw, err := w.store.Get(ctx, scope, *e.Event.Evidence.ContextRef)
-		if err != nil {
-			t.Fatal(err)
-		}
-		snap, err := session.DecodeObject[session.ContextSnapshot](raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		raws, err := cas.NewResolver(w.store, session.MessageIn, cas.ResolverOptions{}).List(ctx, scope, snap.Messages)
-		if err != nil {
-			t.Fatal(err)
-		}
-		system := ""
-		if snap.System != nil {
-			raw, _ := w.store.Get(ctx, scope, *snap.System)
-			s, err := session.DecodeObject[session.Sections](raw)
-			if err != nil {
-				t.Fatal(err)
-			}
-			system = projection.RenderSystem(s.Sections)
-		}
-		var tools []message.Tool
-		if snap.Tools != nil {
-			raw, _ := w.store.Get(ctx, scope, *snap.Tools)
-			s, err := session.DecodeObject[session.ToolSet](raw)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, d := range s.Tools {
-				tools = append(tools, d.Tool)
-			}
-		}
-		input := session.AppendInput(nil, system, raws, tools)
-		if cas.Of(input) != snap.InputDigest || int64(len(input)) != snap.InputSize {
-			t.Errorf("context %d: input digest differs (%d bytes, recorded %d)\n%.1500s", n, len(input), snap.InputSize, input)
-		}
-		if err := projection.Validate(projection.ModelInputProjection{HistoryMessageCount: snap.Assembly.HistoryMessageCount, Sources: session.UnpackSources(snap.Assembly.Sources), SkillExpansions: snap.Assembly.SkillExpansions}, len(raws), snap.Assembly.HistoryMessageCount); err != nil {
-			t.Error(err)
+		switch e.Event.Type {
+		case runevent.TypeMessageUser, runevent.TypeRunFinished:
+			seen[string(e.Event.Type)]++
+		case runevent.TypeToolResult:
+			seen["result "+e.Event.CallID]++
 		}
 	}
-	t.Logf("%d contexts checked", n)
+	for what, n := range seen {
+		if n != 1 {
+			t.Errorf("%s stands %d times in the log", what, n)
+		}
+	}
+	if state.Run.Terminal == nil || state.Run.Terminal.Turns != 3 {
+		t.Errorf("terminal event: %+v", state.Run.Terminal)
+	}
+	if usage := state.Usage(); usage.Requests-usage.RequestsWithoutUsage != 3 {
+		t.Errorf("usage counts %d answered requests, want 3: %+v", usage.Requests-usage.RequestsWithoutUsage, usage)
+	}
 }
 
-func TestContextDigests(t *testing.T) {
+// TestFencedOut shows that a worker that lost its run writes nothing more.
+func TestFencedOut(t *testing.T) {
 	w := newWorld(t)
-	img := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{1, 2, 3}, 5000))
-	d := defined("add")
-	if testing.Verbose() {
-		d.Parameters = []byte(`{"type":"object","description":"a < b & c > d"}`)
-	}
-	w.tools.definitions = []tool.Definition{d}
-	w.tools.call = func(_ context.Context, c tool.Call) (tool.Result, error) {
-		return tool.Result{Content: message.Blocks(message.Block{Type: message.BlockText, Text: strings.Repeat("<é>", 4000)}, message.Block{Type: message.BlockImage, MediaType: "image/png", Data: img})}, nil
-	}
-	for i := range 20 {
-		w.model.replies = []reply{calls("add", "add"), says("ok <b> \u2028 &"), says("unused")}
-		run := w.run(fmt.Sprint("u", i), "p")
-		run.Config.Model.ContextWindow = 10_000_000
-		run.Config.Model.Images = i%4 != 3
-		run.Config.Model.ID = []string{"m", "n"}[i/3%2]
-		run.Config.Context = fmt.Sprint("ctx", i/2)
-		if i%3 == 0 {
-			run.Config.Skills = []projection.SkillSelection{{ID: "s", Revision: "1", Name: "s<", Content: "do & <it>"}}
+	w.model.replies = []reply{says("late")}
+	w.chaos = func(point string) {
+		if point != "context.captured" {
+			return
 		}
-		if i%2 == 0 {
-			run.Prompt.Content = message.Blocks(message.Block{Type: message.BlockText, Text: strings.Repeat("long ", 3000)}, message.Block{Type: message.BlockImage, MediaType: "image/png", Data: img})
-		}
-		if got, err := w.execute(context.Background(), run); err != nil || got.Event != runevent.TypeRunFinished {
-			t.Fatalf("%d: %+v %v", i, got, err)
+		w.chaos = nil
+		other := newWorld(t)
+		other.log, other.store = w.log, w.store
+		other.model.replies = []reply{says("taken over")}
+		if got, err := other.execute(context.Background(), other.run("u1", "hi")); err != nil || got.Event != runevent.TypeRunFinished {
+			t.Errorf("takeover: %+v, %v", got, err)
 		}
 	}
-	w.checkContexts(t)
-}
-
-// D: takeover with < in schema keeps the prefix and definitions byte-identical
-func TestToolSchemaRoundTrip(t *testing.T) {
-	d := defined("add")
-	d.Parameters = []byte(`{"type":"object","description":"a < b & c > d"}`)
-	raw, err := session.EncodeObject(session.ToolSet{V: 1, Tools: []tool.Definition{d}})
-	if err != nil {
-		t.Fatal(err)
+	deps := w.deps()
+	deps.Chaos = func(p string) {
+		if w.chaos != nil {
+			w.chaos(p)
+		}
 	}
-	back, err := session.DecodeObject[session.ToolSet](raw)
-	if err != nil {
-		t.Fatal(err)
+	if _, err := Execute(context.Background(), deps, w.run("u1", "hi")); !errors.Is(err, ErrLost) {
+		t.Fatalf("got %v, want ErrLost", err)
 	}
-	if a, b := d.Tool.AppendJSON(nil), back.Tools[0].Tool.AppendJSON(nil); !bytes.Equal(a, b) {
-		t.Errorf("\n%s\n%s", a, b)
+	if _, history := w.state(); history[1].PlainText() != "taken over" {
+		t.Errorf("the late answer was committed: %q", history[1].PlainText())
 	}
 }
 
-// E: MaxAttempts after a completed / committed answer
+// bound is a set of tools with definitions of its own.
+type bound struct {
+	*scriptedTools
+	definitions []tool.Definition
+}
+
+func (b bound) Definitions() []tool.Definition { return b.definitions }
+
+// restoring gives a takeover exactly the definitions that it asks for, as they came out of the store.
+type restoring struct{ *scriptedTools }
+
+func (r restoring) Connect(ctx context.Context, want *session.ToolSet) (tool.Set, error) {
+	if want == nil {
+		return r.scriptedTools.Connect(ctx, nil)
+	}
+	return bound{r.scriptedTools, want.Tools}, nil
+}
+
+// TestTakeoverRepeatsTheInput shows that a takeover sends the request of the lost worker again byte for byte, tools with
+// characters that JSON encoders like to escape among it, from the same stored object.
+func TestTakeoverRepeatsTheInput(t *testing.T) {
+	w := newWorld(t)
+	w.tools.definitions = []tool.Definition{defined("add", func(d *tool.Definition) {
+		d.Description, d.Parameters = "adds <a> & <b>", []byte(`{"type":"object","description":"a < b & c > d \u2028"}`)
+	})}
+	w.model.replies = []reply{says("lost"), says("hello")}
+	w.runUntil(w.run("u1", "hi"), "model.answered", 1)
+	deps := w.deps()
+	deps.Tools = restoring{w.tools}
+	if got, err := Execute(context.Background(), deps, w.run("u1", "hi")); err != nil || got != completed {
+		t.Fatalf("takeover: %+v, %v", got, err)
+	}
+	lost, again := w.model.requests[0].Tools[0].AppendJSON(nil), w.model.requests[1].Tools[0].AppendJSON(nil)
+	if !bytes.Equal(lost, again) {
+		t.Errorf("the takeover declares\n%s\ninstead of\n%s", again, lost)
+	}
+	inputs := w.checkInputs(t)
+	if inputs[0].InputDigest != inputs[1].InputDigest {
+		t.Errorf("the input changed from %s to %s", inputs[0].InputDigest, inputs[1].InputDigest)
+	}
+	var refs []string
+	for _, e := range w.entries() {
+		if e.Event.Kind == runevent.KindContextCaptured {
+			refs = append(refs, e.Event.Evidence.ContextRef.Digest.String())
+		}
+	}
+	if len(refs) != 2 || refs[0] != refs[1] {
+		t.Errorf("the requests name %v, want one object twice", refs)
+	}
+}
+
+// TestMaxAttempts ends a run whose workers died too often, with everything in the history that they had brought into the
+// log. A run that only lacks its last entry is no lost one.
 func TestMaxAttempts(t *testing.T) {
-	for _, point := range []string{"model.completed", "state.committed", "tool.result"} {
-		t.Run(point, func(t *testing.T) {
+	lost := Result{runevent.TypeRunFailed, ReasonWorkerLost}
+	cases := map[string]struct {
+		reply   reply
+		until   string
+		want    Result
+		events  []string
+		history []string
+		usage   session.Totals
+	}{
+		"after the prompt was accepted": {
+			reply: says("hello"), until: "prompt.accepted", want: lost,
+			events:  []string{"run.started", "message.user", "run.started", "state.committed", "run.failed"},
+			history: []string{"user"},
+		},
+		"after the request was captured": {
+			reply: says("hello"), until: "context.captured", want: lost,
+			events:  []string{"run.started", "message.user", "context.captured", "run.started", "state.committed", "run.failed"},
+			history: []string{"user"}, usage: unanswered(session.Totals{}, 1),
+		},
+		"after the answer was logged": {
+			reply: says("hello"), until: "model.completed", want: lost,
+			events: []string{
+				"run.started", "message.user", "context.captured", "body", "model.completed", "run.started", "state.committed", "run.failed",
+			},
+			history: []string{"user", "assistant:stop"}, usage: answers(1),
+		},
+		"after the last turn was committed": {
+			reply: says("hello"), until: "state.committed", want: completed,
+			events: []string{
+				"run.started", "message.user", "context.captured", "body", "model.completed", "state.committed", "run.started", "run.finished",
+			},
+			history: []string{"user", "assistant:stop"}, usage: answers(1),
+		},
+		"after a tool was started": {
+			reply: calls("add"), until: "tool.started", want: lost,
+			events: []string{
+				"run.started", "message.user", "context.captured", "model.completed", "tool.call", "tool.started", "run.started",
+				"tool.unknown", "tool.result", "state.committed", "run.failed",
+			},
+			history: []string{"user", "assistant:toolUse", "toolResult:error"}, usage: answers(1),
+		},
+		"after a tool gave its result": {
+			reply: calls("add"), until: "tool.result", want: lost,
+			events: []string{
+				"run.started", "message.user", "context.captured", "model.completed", "tool.call", "tool.started", "mcp.audit", "tool.result",
+				"run.started", "state.committed", "run.failed",
+			},
+			history: []string{"user", "assistant:toolUse", "toolResult"}, usage: answers(1),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			if point == "tool.result" {
-				w.tools.definitions = []tool.Definition{defined("add")}
-				w.model.replies = []reply{calls("add")}
-			} else {
-				w.model.replies = []reply{says("hello")}
-			}
+			w.tools.definitions = []tool.Definition{defined("add")}
+			w.model.replies = []reply{tc.reply}
 			run := w.run("u1", "hi")
 			run.Config.Limits.MaxAttempts = 1
-			if _, died := w.runUntil(run, point, 1); !died {
-				t.Fatal("not reached")
-			}
-			w.chaos = nil
+			w.runUntil(run, tc.until, 1)
 			got, err := w.execute(context.Background(), run)
-			_, h := w.state()
-			t.Logf("%+v %v %v", got, err, roles(h))
-			if len(h) < 2 {
-				t.Errorf("the completed answer is not in the history")
+			if err != nil || got != tc.want {
+				t.Errorf("%+v, %v; want %+v", got, err, tc.want)
 			}
+			w.checkTrace(t, tc.events, tc.history, tc.usage)
 		})
 	}
 }
 
-// F: takeover past the deadline with a completed answer
-func TestDeadlineTakeover(t *testing.T) {
-	w := newWorld(t)
-	w.clock.now = time.Now().Add(-time.Hour)
-	w.tools.definitions = []tool.Definition{defined("add")}
-	w.model.replies = []reply{calls("add")}
-	run := w.run("u1", "hi")
-	if _, died := w.runUntil(run, "tool.result", 1); !died {
-		t.Fatal("not reached")
+// TestTakeoverAfterDeadline takes a run over whose time is up: it ends, and what had been paid for stays.
+func TestTakeoverAfterDeadline(t *testing.T) {
+	cases := map[string]struct {
+		until   string
+		events  []string
+		history []string
+		usage   session.Totals
+	}{
+		"after the prompt was accepted": {until: "prompt.accepted", history: []string{"user"}},
+		"after the answer was logged": {
+			until: "model.completed", events: []string{"tool.result"}, history: []string{"user", "assistant:toolUse", "toolResult:error"}, usage: answers(1),
+		},
+		"after a tool was started": {
+			until: "tool.started", events: []string{"tool.unknown", "tool.result"},
+			history: []string{"user", "assistant:toolUse", "toolResult:error"}, usage: answers(1),
+		},
+		"after a tool gave its result": {until: "tool.result", history: []string{"user", "assistant:toolUse", "toolResult"}, usage: answers(1)},
 	}
-	w.chaos = nil
-	run.Config.Limits.ActiveDeadlineSeconds = 60
-	w.clock.now = time.Now()
-	got, err := w.execute(context.Background(), run)
-	_, h := w.state()
-	t.Logf("%+v %v %v", got, err, roles(h))
-	if len(h) != 3 {
-		t.Errorf("completed answer and tool result lost")
-	}
-}
-
-// G: concurrent results at cancel
-func TestConcurrentCancel(t *testing.T) {
-	w := newWorld(t)
-	w.tools.definitions = []tool.Definition{defined("add", repeatable)}
-	w.model.replies = []reply{calls("add", "add")}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	first := make(chan struct{})
-	w.tools.call = func(ctx context.Context, c tool.Call) (tool.Result, error) {
-		if c.ID == "add-0" {
-			cancel(ErrCancelled)
-			defer time.AfterFunc(50*time.Millisecond, func() { close(first) })
-			return tool.Result{}, ctx.Err()
-		}
-		<-first
-		return tool.Result{Content: message.Text("I did it")}, nil
-	}
-	got, err := w.execute(ctx, w.run("u1", "hi"))
-	_, h := w.state()
-	t.Logf("%+v %v %v", got, err, roles(h))
-	if h[3].PlainText() != "I did it" {
-		t.Errorf("a result that arrived became %q", h[3].PlainText())
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.clock.now = time.Now()
+				w.tools.definitions = []tool.Definition{defined("add")}
+				w.model.replies = []reply{calls("add")}
+				run := w.run("u1", "hi")
+				run.Config.Limits.ActiveDeadlineSeconds = 60
+				w.runUntil(run, tc.until, 1)
+				before := w.events()
+				time.Sleep(time.Hour)
+				w.clock.now = time.Now()
+				got, err := w.execute(context.Background(), run)
+				if want := (Result{runevent.TypeRunFailed, ReasonDeadline}); err != nil || got != want {
+					t.Errorf("%+v, %v; want %+v", got, err, want)
+				}
+				w.checkTrace(t, slices.Concat(before, tc.events, []string{"state.committed", "run.failed"}), tc.history, tc.usage)
+			})
+		})
 	}
 }
 
-// H: usage of a call cut short
-func TestCutShortUsage(t *testing.T) {
-	w := newWorld(t)
-	ctx, cancel := context.WithCancelCause(context.Background())
-	w.model.replies = []reply{func(ctx context.Context, _ provider.Request, _ func(provider.Delta)) (provider.Response, error) {
-		cancel(ErrCancelled)
+// handsBack is a request that was sent and that a stopping worker gives up.
+func handsBack(stop context.CancelCauseFunc) reply {
+	return func(ctx context.Context, _ provider.Request, _ func(provider.Delta)) (provider.Response, error) {
+		stop(ErrHandBack)
 		return provider.Response{}, &provider.Error{Class: provider.ClassCancelled, Dispatched: true, Err: ctx.Err()}
-	}}
-	_, _ = w.execute(ctx, w.run("u1", "hi"))
-	st, _ := w.state()
-	if u := st.Usage(); u.RequestsWithoutUsage != 1 {
-		t.Errorf("requests %d, usage %+v", st.Run.Requests, u)
 	}
 }
 
-// I: guard refusal of a continuation keeps the map
-func TestGuardRefusalMap(t *testing.T) {
+// TestHandBacksAreNoAttempts hands a run back more often than workers may be lost: it goes on all the same, and each
+// request that was given up counts.
+func TestHandBacksAreNoAttempts(t *testing.T) {
 	w := newWorld(t)
-	w.tools.definitions = []tool.Definition{defined("add")}
-	w.model.replies = []reply{calls("add")}
-	n := 0
-	w.model.body = func(r provider.Request) []byte {
-		if n++; n == 2 {
-			return []byte(`{"max_tokens":5000}`)
+	run := w.run("u1", "hi")
+	events := []string{"run.started", "message.user", "context.captured", "run.handedback"}
+	for i := range run.Config.Limits.MaxAttempts + 2 {
+		ctx, stop := context.WithCancelCause(context.Background())
+		w.model.replies = []reply{handsBack(stop)}
+		if got, err := w.execute(ctx, run); !errors.Is(err, ErrHandBack) {
+			t.Fatalf("hand-back %d ended the run: %+v, %v", i, got, err)
 		}
-		return []byte(`{"max_tokens":4096}`)
-	}
-	got, err := w.execute(context.Background(), w.run("u1", "hi"))
-	st, _ := w.state()
-	var first cas.Ref
-	for _, e := range w.entries() {
-		if e.Event.Kind == runevent.KindContextCaptured {
-			first = *e.Event.Evidence.ContextRef
-			break
+		if i > 0 {
+			events = append(events, "run.started", "context.captured", "run.handedback")
 		}
 	}
-	t.Logf("%+v %v", got, err)
-	if st.Run.LastContext.Digest != first.Digest || st.Run.Requests != 1 {
-		t.Errorf("map moved: requests %d; terminal record %v", st.Run.Requests, st.Run.Terminal.Record)
+	w.model.replies = []reply{says("hello")}
+	if got, err := w.execute(context.Background(), run); err != nil || got != completed {
+		t.Fatalf("after the hand-backs: %+v, %v", got, err)
+	}
+	events = append(events, "run.started", "context.captured", "body", "model.completed", "state.committed", "run.finished")
+	w.checkTrace(t, events, []string{"user", "assistant:stop"}, unanswered(answers(1), int64(run.Config.Limits.MaxAttempts+2)))
+	if state, _ := w.state(); state.Run.Attempt != 1 {
+		t.Errorf("the run was ended by attempt %d, want 1", state.Run.Attempt)
 	}
 }
 
-// J: LoadState while another worker commits
-type racingLog struct {
-	runevent.Log
-	between func()
-}
-
-func (r *racingLog) Last(ctx context.Context, s runevent.Stream) (runevent.Record, error) {
-	rec, err := r.Log.Last(ctx, s)
-	if b := r.between; b != nil {
-		r.between = nil
-		b()
-	}
-	return rec, err
-}
-
-func TestLoadRace(t *testing.T) {
-	w := newWorld(t)
-	w.model.replies = []reply{says("a"), says("b")}
-	if _, err := w.execute(context.Background(), w.run("u1", "hi")); err != nil {
-		t.Fatal(err)
-	}
-	r := &racingLog{Log: w.log, between: func() {
-		if _, err := w.execute(context.Background(), w.run("u2", "hi")); err != nil {
-			t.Fatal(err)
-		}
-	}}
-	if _, err := LoadState(context.Background(), r, w.store, w.run("x", "").Stream()); err != nil {
-		t.Errorf("load beside an appender: %v", err)
-	}
-}
-
-// M: hand-backs are no attempts
-func TestHandBacks(t *testing.T) {
-	w := newWorld(t)
-	for i := range 5 {
-		ctx, cancel := context.WithCancelCause(context.Background())
-		w.model.replies = []reply{func(ctx context.Context, _ provider.Request, _ func(provider.Delta)) (provider.Response, error) {
-			cancel(ErrHandBack)
-			return provider.Response{}, &provider.Error{Class: provider.ClassCancelled, Dispatched: true, Err: ctx.Err()}
-		}}
-		got, err := w.execute(ctx, w.run("u1", "hi"))
-		t.Logf("%d %+v %v", i, got, err)
-		if !errors.Is(err, ErrHandBack) {
-			t.Errorf("hand-back %d ended the run: %+v", i, got)
-			break
-		}
-	}
-}
-
-// N: seal of an announced end
-func TestSealAnnounced(t *testing.T) {
-	w := newWorld(t)
-	w.model.replies = []reply{fails(provider.ClassAuth)}
-	if _, died := w.runUntil(w.run("u1", "hi"), "state.committed", 1); !died {
-		t.Fatal()
-	}
-	w.chaos = nil
-	got, err := Seal(context.Background(), w.deps(), w.run("u1", "hi"), ErrCancelled)
-	t.Logf("%+v %v", got, err)
-	if got.Reason != ReasonAuthFailed {
-		t.Errorf("announced end replaced by %s", got.Reason)
-	}
-}
-
-// O: refused, worker died, then executable
-func TestRefusedThenExecuted(t *testing.T) {
-	w := newWorld(t)
-	w.tools.definitions = []tool.Definition{defined("add")}
-	func() {
-		defer func() { _ = recover() }()
-		w.chaos = func(p string) {
-			if p == "prompt.accepted" {
-				panic(killed{p})
-			}
-		}
-		_, _ = Seal(context.Background(), w.deps(), w.run("u1", "hi"), &Failure{Reason: "InvalidInput", Message: "x"})
-	}()
-	w.chaos = nil
-	w.model.replies = []reply{says("ok")}
-	got, err := w.execute(context.Background(), w.run("u1", "hi"))
-	st, _ := w.state()
-	t.Logf("%+v %v config %v", got, err, st.Run.Config)
-	w.checkContexts(t)
-}
-
-// P: answer complete at the moment of a hand-back
+// TestHandBackAfterAnswer stops the worker at the moment when the answer is complete: it is committed and not asked for
+// again, and the next worker only ends the run.
 func TestHandBackAfterAnswer(t *testing.T) {
 	w := newWorld(t)
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, stop := context.WithCancelCause(context.Background())
 	w.model.replies = []reply{says("hello")}
-	w.chaos = func(p string) {
-		if p == "model.answered" {
-			cancel(ErrHandBack)
+	w.chaos = func(point string) {
+		if point == "model.answered" {
+			stop(ErrHandBack)
 		}
 	}
-	_, err := w.execute(ctx, w.run("u1", "hi"))
-	t.Log(err, w.events())
-	ev := strings.Join(w.events(), " ")
-	if !strings.Contains(ev, "model.completed") {
-		t.Error("a complete answer was thrown away")
+	if got, err := w.execute(ctx, w.run("u1", "hi")); !errors.Is(err, ErrHandBack) {
+		t.Fatalf("%+v, %v; want a hand-back", got, err)
+	}
+	events := []string{"run.started", "message.user", "context.captured", "body", "model.completed", "state.committed", "run.handedback"}
+	w.checkTrace(t, events, []string{"user", "assistant:stop"}, answers(1))
+	w.chaos = nil
+	if got, err := w.execute(context.Background(), w.run("u1", "hi")); err != nil || got != completed {
+		t.Fatalf("takeover: %+v, %v", got, err)
+	}
+	w.checkTrace(t, append(events, "run.started", "run.finished"), []string{"user", "assistant:stop"}, answers(1))
+	if len(w.model.requests) != 1 {
+		t.Errorf("%d requests were sent, want 1", len(w.model.requests))
 	}
 }

@@ -133,11 +133,18 @@ type scriptedTools struct {
 	definitions []tool.Definition
 	call        func(ctx context.Context, call tool.Call) (tool.Result, error)
 	connectErr  error
-	mu          sync.Mutex
-	calls       []string
+	// onConnect, when set, is called first; its error is what connecting ends with.
+	onConnect func(ctx context.Context) error
+	mu        sync.Mutex
+	calls     []string
 }
 
-func (s *scriptedTools) Connect(_ context.Context, want *session.ToolSet) (tool.Set, error) {
+func (s *scriptedTools) Connect(ctx context.Context, want *session.ToolSet) (tool.Set, error) {
+	if s.onConnect != nil {
+		if err := s.onConnect(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if s.connectErr != nil {
 		return nil, s.connectErr
 	}
@@ -169,6 +176,18 @@ func defined(name string, change ...func(*tool.Definition)) tool.Definition {
 }
 
 func repeatable(d *tool.Definition) { d.ReadOnly, d.RetrySafe = true, true }
+
+// answers is the usage of n requests that the scripted model answered.
+func answers(n int64) session.Totals {
+	return session.Totals{Requests: n, Input: count(10 * n), Output: count(5 * n)}
+}
+
+// unanswered is t with n more requests that no usage is known of.
+func unanswered(t session.Totals, n int64) session.Totals {
+	t.Requests += n
+	t.RequestsWithoutUsage += n
+	return t
+}
 
 func testModel() provider.Model {
 	return provider.Model{Provider: "p", API: provider.APIAnthropicMessages, ID: "m", ContextWindow: 32000, MaxTokens: 4096, Thinking: provider.ThinkingNone}
@@ -204,13 +223,17 @@ func (w *world) events() []string {
 	w.t.Helper()
 	var out []string
 	for _, e := range w.entries() {
-		name := string(e.Event.Type)
-		if e.Event.Kind != "" {
-			name = string(e.Event.Kind)
-		}
-		out = append(out, name)
+		out = append(out, short(e))
 	}
 	return out
+}
+
+// short is what an entry is: its kind if it has one, else its type.
+func short(e runevent.Entry) string {
+	if e.Event.Kind != "" {
+		return string(e.Event.Kind)
+	}
+	return string(e.Event.Type)
 }
 
 func (w *world) entries() []runevent.Entry {
@@ -245,4 +268,23 @@ func (w *world) state() (session.State, []message.Message) {
 		w.t.Fatalf("load the history: %v", err)
 	}
 	return state, l.history
+}
+
+// completed is how a run ends whose model has nothing more to do.
+var completed = Result{runevent.TypeRunFinished, "Completed"}
+
+// checkTrace compares what the session holds after some runs: the entries in short, the roles of the history, and the
+// session's usage.
+func (w *world) checkTrace(t *testing.T, events, history []string, usage session.Totals) {
+	t.Helper()
+	if diff := cmp.Diff(events, w.events()); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	state, got := w.state()
+	if diff := cmp.Diff(history, roles(got)); diff != "" {
+		t.Errorf("history (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(usage, state.Usage()); diff != "" {
+		t.Errorf("usage (-want +got):\n%s", diff)
+	}
 }
