@@ -240,6 +240,9 @@ func (l *loop) verdict(ctx context.Context, cause error) (runevent.Event, bool) 
 		return runevent.Event{Type: runevent.TypeRunCancelled, Reason: ReasonCancelled, Message: "cancelled on request"}, true
 	case errors.Is(ending, ErrSessionDeleted):
 		return runevent.Event{Type: runevent.TypeRunFailed, Reason: ReasonSessionDeleted, Message: "the session is being deleted"}, true
+	case errors.Is(ending, ErrDeadline) && errors.Is(cause, errUnsaved):
+		return runevent.Event{Type: runevent.TypeRunFailed, Reason: ReasonPersistence, Retryable: true,
+			Message: "what the run did could not be stored before its time was over"}, true
 	case errors.Is(ending, ErrDeadline):
 		return runevent.Event{Type: runevent.TypeRunFailed, Reason: ReasonDeadline, Message: "limits.activeDeadlineSeconds is over"}, true
 	}

@@ -26,7 +26,12 @@ func TestEndBeforeClaim(t *testing.T) {
 		want   Result
 		err    error
 		events []string
+		prompt bool
 	}{
+		"its time is over": {
+			cause: ErrDeadline, want: Result{runevent.TypeRunFailed, ReasonDeadline}, prompt: true,
+			events: []string{"run.started", "message.user", "state.committed", "run.failed"},
+		},
 		"cancelled": {
 			cause: ErrCancelled, want: Result{runevent.TypeRunCancelled, ReasonCancelled}, events: []string{"run.started", "state.committed", "run.cancelled"},
 		},
@@ -74,7 +79,11 @@ func TestEndBeforeClaim(t *testing.T) {
 					if got != tc.want || !errors.Is(err, tc.err) {
 						t.Fatalf("%+v, %v; want %+v, %v", got, err, tc.want, tc.err)
 					}
-					w.checkTrace(t, slices.Concat(earlier.events, tc.events), earlier.history, earlier.usage)
+					history := earlier.history
+					if tc.prompt {
+						history = slices.Concat(history, []string{"user"})
+					}
+					w.checkTrace(t, slices.Concat(earlier.events, tc.events), history, earlier.usage)
 					if state, _ := w.state(); tc.err == nil && (!state.Ended("u1") || state.Run.UID != "u1") {
 						t.Errorf("the run has not ended: %+v", state.Run)
 					}

@@ -20,6 +20,9 @@ const (
 	saveBackoffMax = 5 * time.Second
 )
 
+// errUnsaved is returned when a save was tried until ctx ended and its outcome is a failure or not known.
+var errUnsaved = errors.New("not saved in time")
+
 // retrySave repeats a save until it succeeds, fails for good, or ctx ends: nothing goes on unrecorded. No try is begun
 // once ctx has ended: its entry could still reach the log and tell of something that then never happened.
 func (l *loop) retrySave(ctx context.Context, what string, save func() error) error {
@@ -33,11 +36,11 @@ func (l *loop) retrySave(ctx context.Context, what string, save func() error) er
 			return err
 		}
 		if ctx.Err() != nil {
-			return errors.Join(context.Cause(ctx), fmt.Errorf("%s: %w", what, err))
+			return errors.Join(context.Cause(ctx), errUnsaved, fmt.Errorf("%s: %w", what, err))
 		}
 		l.deps.Logger.Warn("save failed, trying again", "what", what, "run", l.run.UID, "try", try, "error", err)
 		if l.deps.Sleep(ctx, wait) != nil {
-			return errors.Join(context.Cause(ctx), fmt.Errorf("%s: %w", what, err))
+			return errors.Join(context.Cause(ctx), errUnsaved, fmt.Errorf("%s: %w", what, err))
 		}
 		wait = min(2*wait, saveBackoffMax)
 	}
