@@ -235,7 +235,7 @@ func (s *story) farewell(seen *evidence) {
 	fmt.Fprintf(s.out, "\n%s\n\n", seen.viewer.token)
 	s.say("In another terminal:")
 	s.say("  export KUBECONFIG=%s PATH=%s:$PATH", s.world.Kubeconfig, s.world.Assets)
-	s.say("  kubectl -n %s get asess,arun -w", namespace)
+	s.say("  kubectl -n %s get arun -w", namespace)
 	s.say("The objects that were applied, and the logs, are in %s.", s.world.Dir)
 	if failed := seen.failed(); failed != "" {
 		s.say("\nNot everything went well: %s", failed)
