@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/template"
 	"time"
@@ -216,11 +217,16 @@ func (s *story) answers(ctx context.Context, seen *evidence) error {
 		if who == "" {
 			who = m.Role
 		}
+		lines := []string{}
 		for _, b := range m.Content {
-			if line := b.line(); line != "" {
-				s.say("%-10s %s", who, strings.ReplaceAll(wrap(line, 96), "\n", "\n"+strings.Repeat(" ", 11)))
-				who = ""
-			}
+			lines = append(lines, b.line())
+		}
+		if m.ErrorMessage != "" {
+			lines = append(lines, "(no answer) "+m.ErrorMessage)
+		}
+		for _, line := range slices.DeleteFunc(lines, func(line string) bool { return line == "" }) {
+			s.say("%-10s %s", who, strings.ReplaceAll(wrap(line, 96), "\n", "\n"+strings.Repeat(" ", 11)))
+			who = ""
 		}
 	}
 	return nil

@@ -27,8 +27,9 @@ type viewer struct {
 
 // message is a message of the conversation or of a model input.
 type message struct {
-	Role    string
-	Content content
+	Role         string
+	Content      content
+	ErrorMessage string
 }
 
 // content is a text, or blocks of which the texts count here.
