@@ -1,11 +1,14 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
-	"sort"
+	"slices"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/agentloop/agentloop/pkg/worker"
 )
@@ -32,7 +35,7 @@ type Admission struct {
 	Resync time.Duration
 
 	mu      sync.Mutex
-	wanted  map[string]*wanted // by run UID
+	wanted  map[types.NamespacedName]*wanted
 	arrival uint64
 	wake    chan struct{}
 }
@@ -40,13 +43,22 @@ type Admission struct {
 type wanted struct {
 	item    worker.Item
 	arrival uint64
-	worker  string
-	put     time.Time
+	// worker has the run according to the log; empty when nobody has.
+	worker string
+	// put is when the item was last known to be on the queue or in a worker's hands; zero before that.
+	put time.Time
+}
+
+// admitted says whether the run counts as queued or running: a worker has it, or this process has put its item.
+func (w *wanted) admitted() bool { return w.worker != "" || !w.put.IsZero() }
+
+func (w *wanted) name() types.NamespacedName {
+	return types.NamespacedName{Namespace: w.item.Namespace, Name: w.item.RunName}
 }
 
 func (a *Admission) init() {
 	if a.wanted == nil {
-		a.wanted, a.wake = map[string]*wanted{}, make(chan struct{}, 1)
+		a.wanted, a.wake = map[types.NamespacedName]*wanted{}, make(chan struct{}, 1)
 	}
 }
 
@@ -55,29 +67,23 @@ func (a *Admission) Want(item worker.Item, workerID string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.init()
-	if w := a.wanted[item.RunUID]; w != nil {
-		w.worker = workerID
+	fresh := &wanted{item: item, worker: workerID}
+	if known := a.wanted[fresh.name()]; known != nil && known.item.RunUID == item.RunUID {
+		known.worker = workerID
 		return
 	}
 	a.arrival++
-	a.wanted[item.RunUID] = &wanted{item: item, arrival: a.arrival, worker: workerID}
+	fresh.arrival = a.arrival
+	a.wanted[fresh.name()] = fresh
 	a.poke()
 }
 
-// Admitted says whether a run was put on the queue by this process.
-func (a *Admission) Admitted(runUID string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	w := a.wanted[runUID]
-	return w != nil && !w.put.IsZero()
-}
-
 // Done says that a run needs no worker any more.
-func (a *Admission) Done(runUID string) {
+func (a *Admission) Done(run types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.wanted[runUID] != nil {
-		delete(a.wanted, runUID)
+	if a.wanted[run] != nil {
+		delete(a.wanted, run)
 		a.poke()
 	}
 }
@@ -127,21 +133,26 @@ func (a *Admission) admit(ctx context.Context) {
 	}
 }
 
-// due lists, for each namespace, the runs within its cap whose item must be put or looked after.
+// due lists, for each namespace, the runs whose item must be put or looked after: those that were admitted, and as many
+// of the others as the cap has room for, in the order of their arrival.
 func (a *Admission) due(ctx context.Context) [][]worker.Item {
-	byNamespace := a.snapshot()
-	alive := map[string]bool(nil)
+	var alive map[string]bool
 	var due [][]worker.Item
-	for namespace, all := range byNamespace {
-		if limit := a.Cap(ctx, namespace); limit > 0 && len(all) > limit {
-			all = all[:limit]
+	for namespace, all := range a.snapshot() {
+		room := len(all)
+		if limit := a.Cap(ctx, namespace); limit > 0 {
+			room = limit
 		}
 		var items []worker.Item
-		for _, w := range all {
+		for i := range all {
+			w := &all[i]
+			if i >= room && !w.admitted() {
+				break
+			}
 			if !w.put.IsZero() && time.Since(w.put) < a.Resync {
 				continue
 			}
-			if !w.put.IsZero() && w.worker != "" {
+			if w.worker != "" {
 				if alive == nil {
 					alive = a.alive(ctx)
 				}
@@ -158,6 +169,7 @@ func (a *Admission) due(ctx context.Context) [][]worker.Item {
 	return due
 }
 
+// snapshot lists what is wanted by namespace, the admitted first.
 func (a *Admission) snapshot() map[string][]wanted {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -166,11 +178,14 @@ func (a *Admission) snapshot() map[string][]wanted {
 		out[w.item.Namespace] = append(out[w.item.Namespace], *w)
 	}
 	for _, all := range out {
-		sort.Slice(all, func(i, j int) bool {
-			if all[i].put.IsZero() != all[j].put.IsZero() {
-				return !all[i].put.IsZero()
+		slices.SortFunc(all, func(x, y wanted) int {
+			if x.admitted() != y.admitted() {
+				if x.admitted() {
+					return -1
+				}
+				return 1
 			}
-			return all[i].arrival < all[j].arrival
+			return cmp.Compare(x.arrival, y.arrival)
 		})
 	}
 	return out
@@ -205,7 +220,8 @@ func (a *Admission) put(ctx context.Context, item worker.Item) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if w := a.wanted[item.RunUID]; w != nil {
+	done := wanted{item: item}
+	if w := a.wanted[done.name()]; w != nil && w.item.RunUID == item.RunUID {
 		w.put = time.Now()
 	}
 }

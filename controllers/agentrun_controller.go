@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,14 +38,24 @@ type AgentRunReconciler struct {
 	Events    events.EventRecorder
 	Now       func() time.Time
 
-	mu       sync.Mutex
-	reported map[types.UID]time.Time
+	mu    sync.Mutex
+	notes map[types.NamespacedName]note
+}
+
+// note is what is remembered of a run between two decisions. Losing it with the process only makes the controllers write
+// once more, or wait a little longer.
+type note struct {
+	// reported is when the status was written last, leaving since when the run is to end without having begun.
+	reported, leaving time.Time
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *AgentRunReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	run := &api.AgentRun{}
 	if err := r.Get(ctx, req.NamespacedName, run); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(req.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	facts, err := r.observe(ctx, run)
@@ -59,12 +70,12 @@ func (r *AgentRunReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	if err := r.act(ctx, run, facts, decision); err != nil {
 		return resultOf(err)
 	}
-	return ctrl.Result{RequeueAfter: requeue}, nil
+	return ctrl.Result{RequeueAfter: max(requeue, 0)}, nil
 }
 
 // observe does all the reading.
 func (r *AgentRunReconciler) observe(ctx context.Context, run *api.AgentRun) (runFacts, error) {
-	facts := runFacts{run: run, now: r.Now()}
+	facts := runFacts{run: run, now: r.Now(), leaving: r.noteOf(run).leaving}
 	owner := &api.AgentSession{}
 	err := r.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: run.Spec.SessionRef.Name}, owner)
 	switch {
@@ -73,19 +84,34 @@ func (r *AgentRunReconciler) observe(ctx context.Context, run *api.AgentRun) (ru
 	case err != nil:
 		return facts, fmt.Errorf("get session: %w", err)
 	}
-	if uid := ownedBy(run); uid != "" && uid != string(owner.UID) {
+	if !ownedByOrFree(run, owner) {
 		return facts, nil // another session of the same name: the run's own one is gone
 	}
 	facts.session = owner
-	list := &api.AgentRunList{}
-	if err := r.List(ctx, list, client.InNamespace(run.Namespace), client.MatchingFields{indexRunSession: owner.Name}); err != nil {
-		return facts, fmt.Errorf("list the session's runs: %w", err)
+	if facts.siblings, err = runsOf(ctx, r.Client, owner); err != nil {
+		return facts, err
 	}
-	facts.siblings = list.Items
 	if !run.IsFinished() {
-		facts.log = r.Heads.Get(mainStream(owner))
+		facts.log = r.Heads.Get(mainStream(owner), owner.Spec.ResultPreview == api.PreviewOn)
 	}
 	return facts, nil
+}
+
+// runsOf lists a session's runs, as the cache has them: they must not be changed. Runs of an earlier session of the same
+// name are left out.
+func runsOf(ctx context.Context, reader client.Reader, owner *api.AgentSession) ([]api.AgentRun, error) {
+	list := &api.AgentRunList{}
+	err := reader.List(ctx, list, client.InNamespace(owner.Namespace), client.MatchingFields{indexRunSession: owner.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list the session's runs: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(run api.AgentRun) bool { return !ownedByOrFree(&run, owner) }), nil
+}
+
+// ownedByOrFree says whether a run that names the session belongs to it, or to none yet.
+func ownedByOrFree(run *api.AgentRun, owner *api.AgentSession) bool {
+	uid := ownedBy(run)
+	return uid == "" || uid == string(owner.UID)
 }
 
 func mainStream(s *api.AgentSession) runevent.Stream {
@@ -95,7 +121,7 @@ func mainStream(s *api.AgentSession) runevent.Stream {
 // act puts the decision into effect, but for the status.
 func (r *AgentRunReconciler) act(ctx context.Context, run *api.AgentRun, facts runFacts, d runDecision) error {
 	if d.done {
-		r.Admission.Done(string(run.UID))
+		r.Admission.Done(client.ObjectKeyFromObject(run))
 	}
 	if d.item != nil {
 		worker := ""
@@ -107,15 +133,17 @@ func (r *AgentRunReconciler) act(ctx context.Context, run *api.AgentRun, facts r
 	if d.remove {
 		return client.IgnoreNotFound(r.Delete(ctx, run, client.Preconditions{UID: &run.UID}))
 	}
-	if !d.adopt && !d.release {
+	if !d.own && !d.hold && !d.release {
 		return nil
 	}
 	changed := run.DeepCopy()
 	if d.release {
 		controllerutil.RemoveFinalizer(changed, api.FinalizerRun)
 	}
-	if d.adopt {
+	if d.hold {
 		controllerutil.AddFinalizer(changed, api.FinalizerRun)
+	}
+	if d.own {
 		if err := controllerutil.SetOwnerReference(facts.session, changed, r.Scheme()); err != nil {
 			return fmt.Errorf("set the owner: %w", err)
 		}
@@ -123,8 +151,16 @@ func (r *AgentRunReconciler) act(ctx context.Context, run *api.AgentRun, facts r
 	return client.IgnoreNotFound(r.Patch(ctx, changed, client.MergeFromWithOptions(run, client.MergeFromWithOptimisticLock{})))
 }
 
-// report writes the status once, if it changed, and an Event once the run has ended. Mere progress waits its turn.
+// report writes the status once, if it changed, and an Event once the run has ended. Mere progress waits its turn. It
+// returns when to look again.
 func (r *AgentRunReconciler) report(ctx context.Context, run *api.AgentRun, facts runFacts, d runDecision) (time.Duration, error) {
+	known := r.noteOf(run)
+	if !d.leaving {
+		known.leaving = time.Time{}
+	} else if known.leaving.IsZero() {
+		known.leaving = facts.now
+	}
+	defer func() { r.remember(run, known) }()
 	if d.status == nil {
 		return d.requeue, nil
 	}
@@ -132,42 +168,62 @@ func (r *AgentRunReconciler) report(ctx context.Context, run *api.AgentRun, fact
 	if equality.Semantic.DeepEqual(run.Status, *d.status) {
 		return d.requeue, nil
 	}
-	if left := r.rest(run, d.status, facts.now); left > 0 {
+	if left := known.reported.Add(progressInterval).Sub(facts.now); left > 0 && onlyProgress(&run.Status, d.status) {
+		if d.requeue > 0 {
+			left = min(left, d.requeue)
+		}
 		return left, nil
 	}
 	changed := run.DeepCopy()
 	changed.Status = *d.status
-	if err := r.Status().Patch(ctx, changed, client.MergeFrom(run)); err != nil {
-		return 0, client.IgnoreNotFound(err)
+	// The lock keeps a look at an old copy from undoing what was written since.
+	if err := r.Status().Patch(ctx, changed, client.MergeFromWithOptions(run, client.MergeFromWithOptimisticLock{})); err != nil {
+		return 0, fmt.Errorf("report: %w", err)
 	}
+	known.reported = facts.now
 	run.ResourceVersion = changed.ResourceVersion
-	r.mu.Lock()
-	if r.reported == nil {
-		r.reported = map[types.UID]time.Time{}
-	}
-	r.reported[run.UID] = facts.now
-	if d.status.IsFinished() {
-		delete(r.reported, run.UID)
-	}
-	r.mu.Unlock()
 	if d.status.IsFinished() && !run.IsFinished() {
 		r.announce(changed)
 	}
 	return d.requeue, nil
 }
 
-// rest is how long a status that only tells progress has to wait.
-func (r *AgentRunReconciler) rest(run *api.AgentRun, next *api.AgentRunStatus, now time.Time) time.Duration {
-	before := &run.Status
-	lifecycle := next.IsFinished() || len(before.Conditions) == 0 || (before.StartTime == nil) != (next.StartTime == nil) ||
-		before.Ordinal != next.Ordinal || reason(before, api.ConditionAccepted) != reason(next, api.ConditionAccepted) ||
-		reason(next, api.ConditionSucceeded) == api.RunReasonCancelling && reason(before, api.ConditionSucceeded) != api.RunReasonCancelling
-	if lifecycle {
-		return 0
-	}
+func (r *AgentRunReconciler) noteOf(run *api.AgentRun) note {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.reported[run.UID].Add(progressInterval).Sub(now)
+	return r.notes[client.ObjectKeyFromObject(run)]
+}
+
+func (r *AgentRunReconciler) remember(run *api.AgentRun, n note) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.notes == nil {
+		r.notes = map[types.NamespacedName]note{}
+	}
+	if n == (note{}) || run.IsFinished() {
+		delete(r.notes, client.ObjectKeyFromObject(run))
+		return
+	}
+	r.notes[client.ObjectKeyFromObject(run)] = n
+}
+
+// forget drops what is known of a run that is gone.
+func (r *AgentRunReconciler) forget(name types.NamespacedName) {
+	r.Admission.Done(name)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.notes, name)
+}
+
+// onlyProgress says whether a new status tells no more than how far a run has come.
+func onlyProgress(before, next *api.AgentRunStatus) bool {
+	switch {
+	case next.IsFinished(), len(before.Conditions) == 0, (before.StartTime == nil) != (next.StartTime == nil), before.Ordinal != next.Ordinal,
+		reason(before, api.ConditionAccepted) != reason(next, api.ConditionAccepted):
+		return false
+	}
+	cancelling := reason(next, api.ConditionSucceeded) == api.RunReasonCancelling
+	return !cancelling || reason(before, api.ConditionSucceeded) == api.RunReasonCancelling
 }
 
 func reason(s *api.AgentRunStatus, kind string) string {

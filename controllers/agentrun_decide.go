@@ -3,7 +3,6 @@ package controllers
 import (
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -14,6 +13,10 @@ import (
 	"github.com/agentloop/agentloop/pkg/worker"
 )
 
+// endGrace is how long a run that may be on the work queue is left to a worker that would end it, before the controllers
+// end it themselves. A worker that takes it meanwhile has written that to the log by then, or stops when it sees the end.
+const endGrace = 10 * time.Second
+
 // runFacts is all that is known when a decision about a run is made. Nothing in it is changed by the decision.
 type runFacts struct {
 	run *api.AgentRun
@@ -23,7 +26,10 @@ type runFacts struct {
 	siblings []api.AgentRun
 	// log is what the run's stream says.
 	log Facts
-	now time.Time
+	// leaving is since when the run, which may be on the work queue, is to end without having begun; zero when it was not
+	// noticed before.
+	leaving time.Time
+	now     time.Time
 }
 
 // verdict is how a run ends without the log saying so: it never reached a worker.
@@ -31,51 +37,80 @@ type verdict struct{ reason, message string }
 
 // runDecision is what is to be done about a run.
 type runDecision struct {
-	// adopt adds the finalizer and the owner reference; release takes the finalizer off; remove deletes the run.
-	adopt, release, remove bool
+	// own sets the owner reference; hold adds the finalizer, release takes it off; remove deletes the run.
+	own, hold, release, remove bool
 	// item is the work item that the run needs; done says that it needs none any more.
 	item *worker.Item
 	done bool
+	// leaving says that the run is left to a worker that would end it.
+	leaving bool
 	// status is what is reported; nil for no change.
 	status *api.AgentRunStatus
-	// requeue is when the decision must be made again although nothing changes.
+	// requeue is when the decision must be made again although nothing changes; 0 or less for never.
 	requeue time.Duration
 }
 
 // decideRun is pure.
+//
+// The finalizer says that the run may be on the work queue: it is put on before the first item, when the run is the
+// first in line. A run without it is known to no worker.
 func decideRun(f runFacts) runDecision {
 	if f.run.IsFinished() {
 		return decideFinished(f)
 	}
-	if ended := f.endedWithoutLog(); ended != nil {
-		status := f.refused(*ended)
-		return runDecision{status: status, done: true, release: hasFinalizer(f.run)}
+	own := f.session != nil && f.run.DeletionTimestamp.IsZero() && ownedBy(f.run) == ""
+	if f.logged() {
+		return f.live(runDecision{own: own, hold: f.run.DeletionTimestamp.IsZero() && !hasFinalizer(f.run)})
+	}
+	if f.session != nil && hasFinalizer(f.run) && !f.log.Known && !f.cancelling() {
+		return runDecision{own: own} // it may have begun: what was reported stands until the log was read
+	}
+	if end := f.endWithoutLog(); end != nil {
+		return f.leave(*end)
 	}
 	if f.session == nil {
-		return f.waitFor(api.RunReasonSessionNotFound, fmt.Sprintf("AgentSession %s does not exist yet", f.run.Spec.SessionRef.Name))
+		return f.waitFor(fmt.Sprintf("AgentSession %s does not exist yet", f.run.Spec.SessionRef.Name))
 	}
-	d := runDecision{adopt: !hasFinalizer(f.run) && f.run.DeletionTimestamp.IsZero()}
-	if f.logged() {
-		return f.live(d)
-	}
-	first := f.first()
-	waiting := ""
-	switch {
-	case !first:
-		waiting = "an earlier run of the session has not ended"
-	case !f.ready():
-		waiting = "the session is not ready: " + f.notReady()
-	case f.log.Corrupt:
-		waiting = "the session's run events cannot be read"
-	case !f.log.Known:
-		waiting = "the session's run events are being read"
-	}
+	d := runDecision{own: own, requeue: f.untilDeadline()}
+	waiting := f.waiting()
 	d.status = f.queued(waiting)
-	d.requeue = f.untilDeadline()
-	if waiting == "" && !d.adopt {
+	switch {
+	case waiting != "" || !f.log.Known || d.status.Ordinal == 0:
+	case hasFinalizer(f.run):
 		d.item = f.item(worker.KindRun)
+	default:
+		d.hold = true
 	}
 	return d
+}
+
+// waiting is what keeps a run from the work queue; empty for nothing that is worth to be told.
+func (f runFacts) waiting() string {
+	switch {
+	case !f.first():
+		return "an earlier run of the session has not ended"
+	case !f.ready():
+		return "the session is not ready: " + f.notReady()
+	case f.log.Corrupt:
+		return "the session's run events cannot be read"
+	}
+	return ""
+}
+
+// leave ends a run that the log does not know. One that may be on the work queue is left to a worker for a while, so
+// that its end is recorded where others look for it.
+func (f runFacts) leave(end verdict) runDecision {
+	if f.session == nil || !hasFinalizer(f.run) {
+		return runDecision{status: f.refused(end), done: true, release: hasFinalizer(f.run)}
+	}
+	left := endGrace
+	if !f.leaving.IsZero() {
+		left = f.leaving.Add(endGrace).Sub(f.now)
+	}
+	if left <= 0 && f.log.Known && !f.log.Unavailable {
+		return runDecision{status: f.refused(end), done: true, release: true}
+	}
+	return runDecision{status: f.stopping(end), item: f.item(worker.KindCancel), leaving: true, requeue: max(left, time.Second)}
 }
 
 func decideFinished(f runFacts) runDecision {
@@ -93,41 +128,33 @@ func decideFinished(f runFacts) runDecision {
 	return d
 }
 
-// endedWithoutLog judges runs that no worker has seen: refused, cancelled or overdue while they waited.
-func (f runFacts) endedWithoutLog() *verdict {
-	if f.logged() {
-		return nil
-	}
-	untouched := f.session == nil || f.log.Known && !f.first() || f.log.Known && !f.queuedBefore()
+// endWithoutLog is why a run that the log does not know is over: refused, cancelled or overdue while it waited. It is nil
+// for one that goes on waiting.
+func (f runFacts) endWithoutLog() *verdict {
 	switch {
-	case f.session != nil && !f.session.DeletionTimestamp.IsZero() && untouched:
-		return &verdict{api.RunReasonSessionDeleted, "the session was deleted before the run started"}
-	case f.session == nil && !f.run.DeletionTimestamp.IsZero(), f.session == nil && ownedBy(f.run) != "":
+	case f.session == nil && (ownedBy(f.run) != "" || !f.run.DeletionTimestamp.IsZero()):
 		return &verdict{api.RunReasonSessionDeleted, "the session is gone"}
-	case (f.run.Spec.Cancel || !f.run.DeletionTimestamp.IsZero()) && untouched:
+	case f.session != nil && !f.session.DeletionTimestamp.IsZero():
+		return &verdict{api.RunReasonSessionDeleted, "the session was deleted before the run started"}
+	case f.run.Spec.Cancel || !f.run.DeletionTimestamp.IsZero():
 		return &verdict{api.RunReasonCancelled, "cancelled before it started"}
+	case f.run.Status.StartTime != nil:
+		return nil // it had begun, and the log has lost it: somebody has to restore that
 	}
-	if problem := f.invalid(); problem != "" && untouched {
+	if problem := f.invalid(); problem != "" {
 		return &verdict{api.RunReasonInvalidInput, problem}
 	}
-	if f.untilDeadline() > 0 || !untouched {
+	if f.untilDeadline() > 0 {
 		return nil
 	}
-	return &verdict{api.RunReasonQueueDeadlineExceeded, fmt.Sprintf("waited %d s without a start (%s); limits.queueDeadlineSeconds allows no more",
-		f.run.Spec.Limits.QueueDeadlineSeconds, f.blocker())}
-}
-
-// queuedBefore says whether the run may be on the work queue: it has been first in line and adopted.
-func (f runFacts) queuedBefore() bool { return f.first() && hasFinalizer(f.run) && f.ready() }
-
-func (f runFacts) blocker() string {
+	seconds := f.run.Spec.Limits.QueueDeadlineSeconds
 	switch {
 	case f.session == nil:
-		return "AgentSession " + f.run.Spec.SessionRef.Name + " does not exist"
-	case !f.first():
-		return "earlier runs of the session"
+		return &verdict{api.RunReasonSessionNotFound, fmt.Sprintf("AgentSession %s did not exist within %d s: create it first", f.run.Spec.SessionRef.Name, seconds)}
+	case f.first() && !f.ready():
+		return &verdict{api.RunReasonSessionNotReady, fmt.Sprintf("AgentSession %s was not ready within %d s: %s", f.session.Name, seconds, f.notReady())}
 	}
-	return f.notReady()
+	return &verdict{api.RunReasonQueueDeadlineExceeded, fmt.Sprintf("waited %d s without a start; limits.queueDeadlineSeconds allows no more", seconds)}
 }
 
 // invalid finds what no waiting can mend.
@@ -158,52 +185,6 @@ func (f runFacts) logged() bool {
 	return f.log.Known && f.log.State.Run != nil && f.log.State.Run.UID == string(f.run.UID)
 }
 
-// first says whether no unfinished run of the same agent stands before this one.
-func (f runFacts) first() bool {
-	for i := range f.siblings {
-		other := &f.siblings[i]
-		if other.UID != f.run.UID && other.Spec.Agent == f.run.Spec.Agent && !other.IsFinished() && before(other, f.run) {
-			return false
-		}
-	}
-	return true
-}
-
-// before is the order of a session's runs: by ordinal, those without one last, by creation and name.
-func before(a, b *api.AgentRun) bool {
-	x, y := a.Status.Ordinal, b.Status.Ordinal
-	if x != y && x != 0 && y != 0 {
-		return x < y
-	}
-	if (x == 0) != (y == 0) {
-		return x != 0
-	}
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
-	}
-	return a.Name < b.Name
-}
-
-// ordinal is the run's place; 0 while an older run has none yet.
-func (f runFacts) ordinal() int64 {
-	if f.run.Status.Ordinal > 0 {
-		return f.run.Status.Ordinal
-	}
-	sorted := slices.Clone(f.siblings)
-	sort.Slice(sorted, func(i, j int) bool { return before(&sorted[i], &sorted[j]) })
-	highest := f.session.Status.RunsTotal
-	for i := range sorted {
-		highest = max(highest, sorted[i].Status.Ordinal)
-		if sorted[i].Status.Ordinal == 0 {
-			if sorted[i].UID == f.run.UID {
-				return highest + 1
-			}
-			return 0
-		}
-	}
-	return 0
-}
-
 func (f runFacts) ready() bool {
 	return condition(f.session.Status.Conditions, api.ConditionReady) == metav1.ConditionTrue
 }
@@ -229,8 +210,7 @@ func (f runFacts) live(d runDecision) runDecision {
 	progress := f.log.State.Run
 	d.status = f.progressed()
 	if progress.Terminal != nil {
-		d.done, d.adopt, d.release = true, false, hasFinalizer(f.run)
-		return d
+		return runDecision{status: d.status, done: true, release: hasFinalizer(f.run)}
 	}
 	kind := worker.KindResume
 	if f.cancelling() {

@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,17 +23,33 @@ func (f runFacts) base() *api.AgentRunStatus {
 func (f runFacts) set(status *api.AgentRunStatus, kind string, value metav1.ConditionStatus, reason, message string) {
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
 		Type: kind, Status: value, Reason: reason, Message: message, ObservedGeneration: f.run.Generation,
-		LastTransitionTime: metav1.NewTime(f.now),
+		LastTransitionTime: seconds(f.now),
 	})
 }
 
-// waitFor reports a run that cannot be accepted yet.
-func (f runFacts) waitFor(reason, message string) runDecision {
+// seconds is a time as the API server keeps it: a finer one would never equal what was written, and be written again
+// and again.
+func seconds(t time.Time) metav1.Time { return metav1.NewTime(t).Rfc3339Copy() }
+
+// waitFor reports a run whose session does not exist: whether it is accepted is not decided.
+func (f runFacts) waitFor(message string) runDecision {
 	status := f.base()
-	f.set(status, api.ConditionAccepted, metav1.ConditionUnknown, reason, message)
 	f.set(status, api.ConditionSucceeded, metav1.ConditionUnknown, api.RunReasonQueued, message)
 	f.set(status, api.ConditionFinished, metav1.ConditionFalse, api.RunReasonInProgress, "")
 	return runDecision{status: status, requeue: f.untilDeadline()}
+}
+
+// stopping reports a run that is left to a worker that would end it.
+func (f runFacts) stopping(end verdict) *api.AgentRunStatus {
+	status := f.base()
+	reason := api.RunReasonCancelling
+	if !f.cancelling() {
+		reason = api.RunReasonQueued
+	}
+	f.set(status, api.ConditionAccepted, metav1.ConditionTrue, api.RunReasonAccepted, "")
+	f.set(status, api.ConditionSucceeded, metav1.ConditionUnknown, reason, "about to end: "+end.message)
+	f.set(status, api.ConditionFinished, metav1.ConditionFalse, api.RunReasonInProgress, "")
+	return status
 }
 
 // queued reports a run that waits, and why.
@@ -49,7 +67,7 @@ func (f runFacts) queued(waiting string) *api.AgentRunStatus {
 // refused reports a run that ended before any worker took it.
 func (f runFacts) refused(v verdict) *api.AgentRunStatus {
 	status := f.base()
-	now := metav1.NewTime(f.now)
+	now := seconds(f.now)
 	status.CompletionTime = &now
 	if v.reason == api.RunReasonCancelled || v.reason == api.RunReasonSessionDeleted {
 		if condition(status.Conditions, api.ConditionAccepted) == metav1.ConditionUnknown {
@@ -66,7 +84,7 @@ func (f runFacts) refused(v verdict) *api.AgentRunStatus {
 // progressed reports what the log says about the run.
 func (f runFacts) progressed() *api.AgentRunStatus {
 	status, run := f.base(), f.log.State.Run
-	started := metav1.NewTime(run.StartedAt)
+	started := seconds(run.StartedAt)
 	status.StartTime = &started
 	status.Turn, status.ModelRequests, status.ToolCalls = int32(run.Turn), int32(run.Requests), int32(run.ToolCalls) //nolint:gosec // bounded by limits.maxTurns
 	status.RequestsWithoutUsage = int32(run.Usage.RequestsWithoutUsage)                                              //nolint:gosec // bounded by Requests
@@ -108,7 +126,7 @@ func (f runFacts) budget(status *api.AgentRunStatus) {
 }
 
 func (f runFacts) ended(status *api.AgentRunStatus, event *runevent.Event) {
-	completed := metav1.NewTime(f.log.State.Run.EndedAt)
+	completed := seconds(f.log.State.Run.EndedAt)
 	status.CompletionTime = &completed
 	if event.Type == runevent.TypeRunFinished {
 		status.Result = &api.RunResult{State: status.Head}
@@ -131,6 +149,10 @@ func (f runFacts) ended(status *api.AgentRunStatus, event *runevent.Event) {
 			status.Failure.Detail = event.Detail.Digest.String()
 		}
 	}
-	f.set(status, api.ConditionSucceeded, metav1.ConditionFalse, event.Reason, event.Message)
-	f.set(status, api.ConditionFinished, metav1.ConditionTrue, event.Reason, "")
+	reason := event.Reason
+	if reason == "" { // a condition cannot be without one
+		reason = api.RunReasonInternalError
+	}
+	f.set(status, api.ConditionSucceeded, metav1.ConditionFalse, reason, event.Message)
+	f.set(status, api.ConditionFinished, metav1.ConditionTrue, reason, "")
 }

@@ -47,10 +47,11 @@ func (r *AgentSessionReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		return resultOf(err)
 	}
 	decision := decideSession(facts)
-	if err := r.report(ctx, owner, decision); err != nil {
+	// The finalizer is there before the status says that runs can start.
+	if err := r.act(ctx, owner, decision); err != nil {
 		return resultOf(err)
 	}
-	if err := r.act(ctx, owner, decision); err != nil {
+	if err := r.report(ctx, owner, decision); err != nil {
 		return resultOf(err)
 	}
 	return ctrl.Result{RequeueAfter: decision.requeue}, nil
@@ -59,15 +60,13 @@ func (r *AgentSessionReconciler) Reconcile(ctx context.Context, req ctrl.Request
 func (r *AgentSessionReconciler) observe(ctx context.Context, owner *api.AgentSession) (sessionFacts, error) {
 	facts := sessionFacts{session: owner, now: r.Now(), viewerURL: r.ViewerURL}
 	facts.storageDown, facts.streamDown = r.Health.Down()
-	runs := &api.AgentRunList{}
-	if err := r.List(ctx, runs, client.InNamespace(owner.Namespace), client.MatchingFields{indexRunSession: owner.Name}); err != nil {
-		return facts, fmt.Errorf("list runs: %w", err)
+	var err error
+	if facts.runs, err = runsOf(ctx, r.Client, owner); err != nil {
+		return facts, err
 	}
-	facts.runs = runs.Items
-	facts.log = r.Heads.Get(mainStream(owner))
+	facts.log = r.Heads.Get(mainStream(owner), owner.Spec.ResultPreview == api.PreviewOn)
 	if !owner.DeletionTimestamp.IsZero() {
-		facts.purged = r.Purger.Purged(owner.Namespace, owner.HistoryUID())
-		return facts, nil
+		return facts, r.observeDeletion(ctx, owner, &facts)
 	}
 	target := &api.ModelProvider{}
 	switch err := r.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Spec.Model.ProviderRef.Name}, target); {
@@ -76,9 +75,29 @@ func (r *AgentSessionReconciler) observe(ctx context.Context, owner *api.AgentSe
 	case !apierrors.IsNotFound(err):
 		return facts, fmt.Errorf("get provider: %w", err)
 	}
-	var err error
 	facts.missing, err = r.missing(ctx, owner)
 	return facts, err
+}
+
+// observeDeletion reads what decides when a session that is being deleted may go.
+func (r *AgentSessionReconciler) observeDeletion(ctx context.Context, owner *api.AgentSession, facts *sessionFacts) error {
+	facts.purge = r.Purger.Of(owner.Namespace, owner.HistoryUID())
+	others := &api.AgentSessionList{}
+	if err := r.List(ctx, others, client.InNamespace(owner.Namespace), client.MatchingFields{indexSessionHistory: owner.HistoryUID()}); err != nil {
+		return fmt.Errorf("list the sessions of the same history: %w", err)
+	}
+	for i := range others.Items {
+		other := &others.Items[i]
+		purges := !other.DeletionTimestamp.IsZero() && other.Spec.History.OnDelete == api.DeletePolicyDelete
+		facts.shared = facts.shared || other.UID != owner.UID && !purges
+	}
+	namespace := &corev1.Namespace{}
+	err := r.Get(ctx, client.ObjectKey{Name: owner.Namespace}, namespace)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get namespace: %w", err)
+	}
+	facts.namespaceEnding = err == nil && !namespace.DeletionTimestamp.IsZero()
+	return nil
 }
 
 // missing finds the first reference that cannot be used. It reads metadata of the objects that the session names, one
@@ -125,10 +144,10 @@ func (r *AgentSessionReconciler) report(ctx context.Context, owner *api.AgentSes
 	}
 	changed := owner.DeepCopy()
 	changed.Status = *d.status
-	if err := r.Status().Patch(ctx, changed, client.MergeFrom(owner)); err != nil {
-		return client.IgnoreNotFound(err)
+	// The lock keeps a look at an old copy from undoing what was written since.
+	if err := r.Status().Patch(ctx, changed, client.MergeFromWithOptions(owner, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("report: %w", err)
 	}
-	owner.ResourceVersion = changed.ResourceVersion
 	return nil
 }
 
@@ -151,7 +170,11 @@ func (r *AgentSessionReconciler) act(ctx context.Context, owner *api.AgentSessio
 		controllerutil.RemoveFinalizer(changed, api.FinalizerSession)
 	}
 	if err := r.Patch(ctx, changed, client.MergeFromWithOptions(owner, client.MergeFromWithOptimisticLock{})); err != nil {
-		return client.IgnoreNotFound(err)
+		return fmt.Errorf("change the finalizer: %w", err)
+	}
+	owner.ResourceVersion = changed.ResourceVersion
+	if d.lost != "" {
+		r.Events.Eventf(owner, nil, corev1.EventTypeWarning, "HistoryNotPurged", "Delete", "history %s stays in the stores: %s", owner.HistoryUID(), d.lost)
 	}
 	if d.letGo {
 		r.Heads.Forget(owner.Namespace, owner.HistoryUID())
@@ -202,8 +225,11 @@ func sessionConfigMaps(s *api.AgentSession) []api.ConfigMapKeyRef {
 func oldest(runs []*api.AgentRun) {
 	sort.Slice(runs, func(i, j int) bool {
 		a, b := runs[i].Status.CompletionTime, runs[j].Status.CompletionTime
-		if a == nil || b == nil {
+		switch {
+		case a == nil || b == nil:
 			return a == nil && b != nil
+		case a.Equal(b):
+			return compareRuns(runs[i], runs[j]) < 0
 		}
 		return a.Before(b)
 	})

@@ -24,10 +24,13 @@ type sessionFacts struct {
 	log     Facts
 	// storageDown and streamDown say that the object store or the run-event stream does not answer.
 	storageDown, streamDown bool
-	// purged says that the history of a session that is being deleted is gone.
-	purged    bool
-	viewerURL string
-	now       time.Time
+	// purge is how far the removal of a deleted session's history is; shared says that another session continues it.
+	purge  Purge
+	shared bool
+	// namespaceEnding says that the session's namespace is being deleted.
+	namespaceEnding bool
+	viewerURL       string
+	now             time.Time
 }
 
 // sessionDecision is what is to be done about a session.
@@ -37,7 +40,12 @@ type sessionDecision struct {
 	expired            []*api.AgentRun
 	status             *api.AgentSessionStatus
 	requeue            time.Duration
+	// lost is why the session goes although its history could not be purged; empty otherwise.
+	lost string
 }
+
+// namespacePurges is how many tries to purge a history hold up the deletion of a whole namespace.
+const namespacePurges = 3
 
 // decideSession is pure.
 func decideSession(f sessionFacts) sessionDecision {
@@ -55,12 +63,18 @@ func decideSession(f sessionFacts) sessionDecision {
 		return sessionDecision{}
 	}
 	forced := f.session.Annotations[api.AnnotationForceDelete] == api.ValueTrue
+	purges := f.session.Spec.History.OnDelete == api.DeletePolicyDelete && !f.shared && !f.purge.Done
 	switch {
 	case forced:
 		d.letGo = true
+		if purges {
+			d.lost = "the annotation " + api.AnnotationForceDelete + " lets the session go"
+		}
 	case f.unsettled() > 0:
-	case f.session.Spec.History.OnDelete != api.DeletePolicyDelete, f.purged:
+	case !purges:
 		d.letGo = true
+	case f.namespaceEnding && f.purge.Failed >= namespacePurges:
+		d.letGo, d.lost = true, "the namespace is being deleted and the stores do not answer"
 	default:
 		d.purge = true
 	}
@@ -105,7 +119,7 @@ func (f sessionFacts) status() *api.AgentSessionStatus {
 		run := &f.runs[i]
 		status.RunsTotal = max(status.RunsTotal, run.Status.Ordinal)
 		switch {
-		case run.IsFinished():
+		case run.IsFinished(), f.log.State.Ended(string(run.UID)): // the run's own status follows
 		case run.Status.StartTime != nil && run.Spec.Agent == api.AgentMain:
 			status.ActiveRun = &api.ActiveRun{Name: run.Name, UID: string(run.UID)}
 		case condition(run.Status.Conditions, api.ConditionAccepted) == metav1.ConditionTrue:
@@ -133,7 +147,7 @@ func (f sessionFacts) logged(status *api.AgentSessionStatus) {
 	}
 	status.Usage = kube.UsageOf(state.Usage())
 	if state.Run != nil && !state.Run.EndedAt.IsZero() {
-		last := metav1.NewTime(state.Run.EndedAt)
+		last := seconds(state.Run.EndedAt)
 		status.LastActivityTime = &last
 	}
 }
@@ -141,7 +155,7 @@ func (f sessionFacts) logged(status *api.AgentSessionStatus) {
 func (f sessionFacts) conditions(status *api.AgentSessionStatus) {
 	set := func(kind string, value metav1.ConditionStatus, why, message string) {
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-			Type: kind, Status: value, Reason: why, Message: message, ObservedGeneration: f.session.Generation, LastTransitionTime: metav1.NewTime(f.now),
+			Type: kind, Status: value, Reason: why, Message: message, ObservedGeneration: f.session.Generation, LastTransitionTime: seconds(f.now),
 		})
 	}
 	if blocked := f.blocked(); blocked != nil {
@@ -188,8 +202,11 @@ func (f sessionFacts) blocked() *verdict {
 }
 
 func (f sessionFacts) terminating() string {
-	if n := f.unsettled(); n > 0 {
+	switch n := f.unsettled(); {
+	case n > 0:
 		return fmt.Sprintf("waiting for %d runs to end", n)
+	case f.purge.Failed > 0:
+		return fmt.Sprintf("the history could not be purged yet; the annotation %s: \"true\" lets the session go without that", api.AnnotationForceDelete)
 	}
 	return "purging the history"
 }

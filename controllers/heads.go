@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/cas"
@@ -30,8 +30,13 @@ type Facts struct {
 	State                session.State
 	// Record is the assembly record of the latest dispatched main request, Refused that of a request that was rejected.
 	Record, Refused *session.AssemblyRecord
-	// Preview is the start of the latest run's answer, for sessions that ask for it.
+	// Preview is the start of the latest run's answer, if it was asked for before the run ended.
 	Preview string
+}
+
+// same says whether both say the same. A state moves on with its head only.
+func (f Facts) same(o Facts) bool {
+	return f.Known == o.Known && f.Corrupt == o.Corrupt && f.Unavailable == o.Unavailable && f.State.Head == o.State.Head
 }
 
 // Heads is the cache of what the log says, filled in the background, so that reconciling never waits for the log or
@@ -52,9 +57,12 @@ type Heads struct {
 }
 
 type tracked struct {
-	facts   Facts
+	facts Facts
+	// preview says that the start of answers is asked for.
+	preview bool
 	dirty   bool
 	reading bool
+	// next is when the stream may be read again.
 	next    time.Time
 	context cas.Digest
 }
@@ -65,11 +73,11 @@ const headReaders = 4
 // readTimeout bounds one read of a stream.
 const readTimeout = 20 * time.Second
 
-// retryInterval is how long an unreadable stream rests.
-const retryInterval = 2 * time.Second
-
-// corruptInterval is how long a stream that cannot be folded rests before it is looked at again.
-const corruptInterval = 30 * time.Second
+// retryInterval is how long an unreadable stream rests, corruptInterval a damaged one: it may be restored.
+const (
+	retryInterval   = 2 * time.Second
+	corruptInterval = 30 * time.Second
+)
 
 // Start implements manager.Runnable. It returns when ctx ends.
 func (h *Heads) Start(ctx context.Context) error {
@@ -92,8 +100,9 @@ func (h *Heads) init() {
 	}
 }
 
-// Get returns what is known of a stream and starts to follow it. It never waits.
-func (h *Heads) Get(stream runevent.Stream) Facts {
+// Get returns what is known of a stream and starts to follow it. It never waits. preview asks for the start of the
+// answers to come, too; without it no content is read.
+func (h *Heads) Get(stream runevent.Stream, preview bool) Facts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.init()
@@ -103,6 +112,7 @@ func (h *Heads) Get(stream runevent.Stream) Facts {
 		h.streams[stream] = t
 		h.push(stream)
 	}
+	t.preview = preview
 	return t.facts
 }
 
@@ -127,10 +137,10 @@ func (h *Heads) push(stream runevent.Stream) {
 func (h *Heads) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := h.Changes.Follow(ctx, h.changed, h.allChanged)
-		if err != nil && ctx.Err() == nil {
+		if ctx.Err() == nil {
 			h.Logger.Warn("run-event changes not followed, trying again", "error", err)
-			h.allChanged()
 			wait(ctx, retryInterval)
+			h.allChanged()
 		}
 	}
 }
@@ -208,68 +218,102 @@ func (h *Heads) refresh(ctx context.Context, stream runevent.Stream) {
 		return
 	}
 	t.dirty, t.reading = false, true
-	facts, seen := t.facts, t.context
+	before, seen, preview := t.facts, t.context, t.preview
 	h.mu.Unlock()
 
 	bounded, cancel := context.WithTimeout(ctx, readTimeout)
-	next, digest, err := h.load(bounded, stream, facts, seen)
+	next, digest, err := h.load(bounded, stream, before, seen, preview)
 	cancel()
 	if err != nil && ctx.Err() == nil {
 		h.Logger.Warn("run events not read", "namespace", stream.Namespace, "session", stream.Session, "agent", stream.Key, "error", err)
 	}
-	h.mu.Lock()
-	t.reading, t.next = false, time.Now().Add(h.MinInterval)
+	rest := h.MinInterval
 	switch {
 	case next.Unavailable:
-		t.dirty, t.next = true, time.Now().Add(retryInterval)
-	case next.Corrupt: // a restored backup brings no entry that would wake anybody
-		t.dirty, t.next = true, time.Now().Add(corruptInterval)
+		rest = retryInterval
+	case next.Corrupt:
+		rest = corruptInterval
 	}
+	h.mu.Lock()
+	t.reading, t.next = false, time.Now().Add(rest)
+	t.dirty = t.dirty || next.Unavailable || next.Corrupt
 	t.facts, t.context = next, digest
 	h.mu.Unlock()
-	h.Notify(stream)
+	if !before.same(next) {
+		h.Notify(stream)
+	}
 }
 
-func (h *Heads) load(ctx context.Context, stream runevent.Stream, facts Facts, seen cas.Digest) (Facts, cas.Digest, error) {
+// damaged says whether err means that what is stored cannot be used, however often it is read.
+func damaged(err error) bool {
+	for _, final := range []error{
+		agent.ErrHistoryCorrupt, cas.ErrCorrupt, cas.ErrNotFound, cas.ErrInvalid, cas.ErrTooLarge, session.ErrFormat,
+		runevent.ErrNewerFormat, runevent.ErrDamaged, runevent.ErrGap, runevent.ErrLink, runevent.ErrInvalid,
+	} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	return false
+}
+
+// load reads what is new of a stream. Without the stream's state nothing is new; without what the state names, the state
+// is.
+func (h *Heads) load(ctx context.Context, stream runevent.Stream, facts Facts, seen cas.Digest, preview bool) (Facts, cas.Digest, error) {
 	state, err := h.advance(ctx, stream, facts)
 	switch {
-	case errors.Is(err, agent.ErrHistoryCorrupt), errors.Is(err, cas.ErrCorrupt), errors.Is(err, cas.ErrNotFound),
-		errors.Is(err, session.ErrFormat), errors.Is(err, runevent.ErrNewerFormat):
-		facts.Known, facts.Corrupt = true, true
+	case err != nil && damaged(err):
+		facts.Known, facts.Corrupt, facts.Unavailable = true, true, false
 		return facts, seen, err
 	case err != nil:
 		facts.Unavailable = true
 		return facts, seen, err
 	}
-	next := Facts{Known: true, State: state, Record: facts.Record, Refused: facts.Refused}
-	if run := state.Run; run != nil && run.LastContext != nil && run.LastContext.Digest != seen {
+	next := Facts{Known: true, State: state, Record: facts.Record}
+	seen, err = h.named(ctx, stream, &next, seen, preview)
+	switch {
+	case err != nil && damaged(err):
+		next.Corrupt = true
+	case err != nil:
+		facts.Unavailable = true
+		return facts, seen, err
+	}
+	return next, seen, err
+}
+
+// named reads the few objects that status needs. seen is the context whose record is there already.
+func (h *Heads) named(ctx context.Context, stream runevent.Stream, next *Facts, seen cas.Digest, preview bool) (cas.Digest, error) {
+	run := next.State.Run
+	if run == nil || run.LastContext == nil {
+		next.Record, seen = nil, cas.Digest{}
+	}
+	if run == nil {
+		return seen, nil
+	}
+	var err error
+	if run.LastContext != nil && run.LastContext.Digest != seen {
+		next.Record = nil
 		if next.Record, err = h.record(ctx, stream, *run.LastContext); err != nil {
-			facts.Unavailable = true
-			return facts, seen, err
+			return cas.Digest{}, err
 		}
 		seen = run.LastContext.Digest
 	}
-	if run := state.Run; run != nil && run.LastContext == nil {
-		next.Record = nil
+	if run.Terminal == nil {
+		return seen, nil
 	}
-	next.Refused = nil
-	if run := state.Run; run != nil && run.Terminal != nil && run.Terminal.Record != nil {
-		if next.Refused, err = h.record(ctx, stream, *run.Terminal.Record); err != nil {
-			facts.Unavailable = true
-			return facts, seen, err
+	if ref := run.Terminal.Record; ref != nil {
+		if next.Refused, err = h.record(ctx, stream, *ref); err != nil {
+			return seen, err
 		}
 	}
-	if run := state.Run; run != nil && run.Terminal != nil && run.Terminal.Result != nil {
-		if next.Preview, err = h.preview(ctx, stream, *run.Terminal.Result); err != nil {
-			facts.Unavailable = true
-			return facts, seen, err
-		}
+	if ref := run.Terminal.Result; ref != nil && preview {
+		next.Preview, err = h.preview(ctx, stream, *ref)
 	}
-	return next, seen, nil
+	return seen, err
 }
 
-// previewBytes is about how much of an answer is kept in memory.
-const previewBytes = 256
+// previewBytes is how much of an answer is kept in memory: more than a status shows, so that the cut is marked there.
+const previewBytes = 512
 
 func (h *Heads) preview(ctx context.Context, stream runevent.Stream, ref cas.MessageRef) (string, error) {
 	resolver := cas.NewResolver(h.Store, session.MessageIn, cas.ResolverOptions{})
@@ -281,15 +325,27 @@ func (h *Heads) preview(ctx context.Context, stream runevent.Stream, ref cas.Mes
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", session.ErrFormat, err)
 	}
-	text := answer.PlainText()
-	return strings.ToValidUTF8(text[:min(len(text), previewBytes)], ""), nil
+	return beginning(answer.PlainText(), previewBytes), nil
 }
 
-// advance reads the tail of a stream that is known, and opens one that is not, or whose tail does not fit.
+// beginning is at most limit bytes of text, cut between two characters.
+func beginning(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
+}
+
+// advance reads the tail of a stream that is known, and opens one that is not, or whose tail does not fit: it may have
+// been purged, cut or restored.
 func (h *Heads) advance(ctx context.Context, stream runevent.Stream, facts Facts) (session.State, error) {
 	if facts.Known && !facts.Corrupt {
 		state := facts.State.Clone()
-		if err := agent.Advance(ctx, h.Log, h.Store, stream, &state); err == nil || !errors.Is(err, agent.ErrHistoryCorrupt) && !errors.Is(err, runevent.ErrTruncated) {
+		err := agent.Advance(ctx, h.Log, h.Store, stream, &state)
+		if err == nil || !damaged(err) && !errors.Is(err, runevent.ErrTruncated) {
 			return state, err
 		}
 	}

@@ -111,7 +111,7 @@ func (r *ModelProviderReconciler) report(ctx context.Context, target *api.ModelP
 	changed.Status.ObservedGeneration = target.Generation
 	ready := metav1.Condition{
 		Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ProviderReasonReady, ObservedGeneration: target.Generation,
-		LastTransitionTime: metav1.NewTime(r.Now()),
+		LastTransitionTime: seconds(r.Now()),
 	}
 	if problem != nil {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, problem.reason, problem.message

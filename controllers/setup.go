@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
@@ -123,28 +124,56 @@ func requestFor(o client.Object) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}
 }
 
-// siblings wakes the runs that wait behind one that changed.
+// siblings wakes the runs for which the change of another one matters.
 func (w *wiring) siblings(ctx context.Context, o client.Object) []reconcile.Request {
 	run, ok := o.(*api.AgentRun)
 	if !ok {
 		return nil
 	}
-	return w.unfinished(ctx, run.Namespace, run.Spec.SessionRef.Name)
+	return w.next(ctx, run.Namespace, run.Spec.SessionRef.Name)
 }
 
+// runsOf wakes the runs for which a change of their session matters: all of them when it is being deleted.
 func (w *wiring) runsOf(ctx context.Context, o client.Object) []reconcile.Request {
-	return w.unfinished(ctx, o.GetNamespace(), o.GetName())
-}
-
-func (w *wiring) unfinished(ctx context.Context, namespace, sessionName string) []reconcile.Request {
-	runs := &api.AgentRunList{}
-	if err := w.List(ctx, runs, client.InNamespace(namespace), client.MatchingFields{indexRunSession: sessionName}); err != nil {
-		return nil // the cache is stopping; every object is looked at again after a restart
+	if o.GetDeletionTimestamp().IsZero() {
+		return w.next(ctx, o.GetNamespace(), o.GetName())
 	}
 	var out []reconcile.Request
+	for _, run := range w.unfinished(ctx, o.GetNamespace(), o.GetName()) {
+		out = append(out, requestFor(run))
+	}
+	return out
+}
+
+// next are the runs of a session that something else than their own change may move on: of each agent those that may be
+// on the work queue and the first of the others, and the first that has no number yet. The runs behind them wait, however
+// many they are.
+func (w *wiring) next(ctx context.Context, namespace, sessionName string) []reconcile.Request {
+	runs := w.unfinished(ctx, namespace, sessionName)
+	slices.SortFunc(runs, compareRuns)
+	var out []reconcile.Request
+	seen, numbered := map[string]bool{}, true
+	for _, run := range runs {
+		wake := hasFinalizer(run) || !seen[run.Spec.Agent] || numbered && run.Status.Ordinal == 0
+		seen[run.Spec.Agent] = seen[run.Spec.Agent] || !hasFinalizer(run)
+		numbered = numbered && run.Status.Ordinal != 0
+		if wake {
+			out = append(out, requestFor(run))
+		}
+	}
+	return out
+}
+
+// unfinished lists a session's live runs, as the cache has them: they must not be changed.
+func (w *wiring) unfinished(ctx context.Context, namespace, sessionName string) []*api.AgentRun {
+	runs := &api.AgentRunList{}
+	if err := w.List(ctx, runs, client.InNamespace(namespace), client.MatchingFields{indexRunSession: sessionName}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache is stopping; every object is looked at again after a restart
+	}
+	var out []*api.AgentRun
 	for i := range runs.Items {
 		if !runs.Items[i].IsFinished() {
-			out = append(out, requestFor(&runs.Items[i]))
+			out = append(out, &runs.Items[i])
 		}
 	}
 	return out
@@ -189,7 +218,7 @@ func (w *wiring) sessionChanged(namespace, history string) {
 	}
 	for i := range sessions.Items {
 		w.send(w.sessions, &sessions.Items[i])
-		for _, request := range w.unfinished(w.ctx, namespace, sessions.Items[i].Name) {
+		for _, request := range w.next(w.ctx, namespace, sessions.Items[i].Name) {
 			run := &api.AgentRun{}
 			run.Namespace, run.Name = request.Namespace, request.Name
 			w.send(w.runs, run)

@@ -1,0 +1,406 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	api "github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/pkg/agent"
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/cas/memstore"
+	"github.com/agentloop/agentloop/pkg/message"
+	"github.com/agentloop/agentloop/pkg/provider"
+	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/runevent/memlog"
+	"github.com/agentloop/agentloop/pkg/session"
+	"github.com/agentloop/agentloop/pkg/tool"
+	"github.com/agentloop/agentloop/pkg/worker"
+)
+
+// world is the reconcilers and their background parts over a fake API server and in-memory twins. It lives in a
+// synctest bubble.
+type world struct {
+	t         *testing.T
+	ctx       context.Context //nolint:containedctx // ends with the test
+	client    client.WithWatch
+	log       *followedLog
+	store     cas.Store
+	queue     *fakeQueue
+	heads     *Heads
+	admission *Admission
+	purger    *Purger
+	health    *Health
+	events    *events.FakeRecorder
+	runs      *AgentRunReconciler
+	sessions  *AgentSessionReconciler
+	providers *ModelProviderReconciler
+
+	mu     sync.Mutex
+	writes []string
+}
+
+// followedLog tells one follower of each append.
+type followedLog struct {
+	runevent.Log
+	mu sync.Mutex
+	fn func(runevent.Stream)
+}
+
+func (l *followedLog) Append(ctx context.Context, stream runevent.Stream, expect runevent.Head, raw []byte) (runevent.Head, error) {
+	head, err := l.Log.Append(ctx, stream, expect, raw)
+	l.mu.Lock()
+	fn := l.fn
+	l.mu.Unlock()
+	if err == nil && fn != nil {
+		fn(stream)
+	}
+	return head, err
+}
+
+// Follow implements Changes.
+func (l *followedLog) Follow(ctx context.Context, fn func(runevent.Stream), _ func()) error {
+	l.mu.Lock()
+	l.fn = fn
+	l.mu.Unlock()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// fakeQueue holds items, at most one of each run, and says who lives.
+type fakeQueue struct {
+	mu    sync.Mutex
+	items []worker.Item
+	puts  int
+	alive map[string]bool
+	err   error
+}
+
+func (q *fakeQueue) Put(_ context.Context, item worker.Item) (bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.puts++
+	if q.err != nil {
+		return false, q.err
+	}
+	for _, held := range q.items {
+		if held.RunUID == item.RunUID {
+			return false, nil
+		}
+	}
+	q.items = append(q.items, item)
+	return true, nil
+}
+
+func (q *fakeQueue) Alive(context.Context) (map[string]bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.alive, q.err
+}
+
+func (q *fakeQueue) names() []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var names []string
+	for _, item := range q.items {
+		names = append(names, item.RunName+" "+string(item.Kind))
+	}
+	return names
+}
+
+// take removes the item of a run, as a worker that is done with it.
+func (q *fakeQueue) take(run string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	before := len(q.items)
+	q.items = slices.DeleteFunc(q.items, func(item worker.Item) bool { return item.RunName == run })
+	return len(q.items) < before
+}
+
+func testScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, api.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return scheme
+}
+
+func newClient(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) client.WithWatch {
+	t.Helper()
+	return fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).
+		WithStatusSubresource(&api.AgentRun{}, &api.AgentSession{}, &api.ModelProvider{}).
+		WithIndex(&api.AgentRun{}, indexRunSession, func(o client.Object) []string { return []string{o.(*api.AgentRun).Spec.SessionRef.Name} }).
+		WithIndex(&api.AgentSession{}, indexSessionHistory, func(o client.Object) []string { return []string{o.(*api.AgentSession).HistoryUID()} }).
+		WithIndex(&api.AgentSession{}, indexSessionTarget, func(o client.Object) []string {
+			return []string{o.(*api.AgentSession).Spec.Model.ProviderRef.Name}
+		}).
+		WithInterceptorFuncs(funcs).Build()
+}
+
+// newWorld starts the background parts. log and store may be nil for in-memory twins.
+func newWorld(t *testing.T, log runevent.Log, store cas.Store, objects ...client.Object) *world {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &world{t: t, ctx: ctx, store: store, queue: &fakeQueue{alive: map[string]bool{"w1": true}}, events: events.NewFakeRecorder(100)}
+	if log == nil {
+		log = memlog.New()
+	}
+	if store == nil {
+		w.store = memstore.New()
+	}
+	w.log = &followedLog{Log: log}
+	w.client = newClient(t, w.counting(), objects...)
+	quiet := slog.New(slog.DiscardHandler)
+	w.heads = &Heads{Log: w.log, Store: w.store, Changes: w.log, Logger: quiet, Notify: func(runevent.Stream) {}, MinInterval: 100 * time.Millisecond}
+	w.health = &Health{Log: w.log, Store: w.store, Logger: quiet, Interval: 5 * time.Second, Timeout: 5 * time.Second, Notify: func() {}}
+	w.purger = &Purger{Log: w.log, Store: w.store, Logger: quiet, Retry: 5 * time.Second, Notify: func(string, string) {}}
+	w.admission = &Admission{Queue: w.queue, Presence: w.queue, Logger: quiet, Resync: 30 * time.Second, Cap: func(context.Context, string) int { return 0 }}
+	w.runs = &AgentRunReconciler{Client: w.client, Heads: w.heads, Admission: w.admission, Events: w.events, Now: time.Now}
+	w.sessions = &AgentSessionReconciler{Client: w.client, Direct: w.client, Heads: w.heads, Health: w.health, Purger: w.purger, Events: w.events, Now: time.Now}
+	w.providers = &ModelProviderReconciler{Client: w.client, Direct: w.client, Now: time.Now}
+	var parts sync.WaitGroup
+	for _, part := range []interface{ Start(context.Context) error }{w.heads, w.health, w.purger, w.admission} {
+		parts.Go(func() { _ = part.Start(ctx) })
+	}
+	t.Cleanup(func() { cancel(); parts.Wait() })
+	return w
+}
+
+// counting notes every write.
+func (w *world) counting() interceptor.Funcs {
+	note := func(format string, args ...any) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.writes = append(w.writes, fmt.Sprintf(format, args...))
+	}
+	kind := func(o client.Object) string {
+		return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1alpha1."))
+	}
+	return interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			note("patch %s", kind(o))
+			return c.Patch(ctx, o, p, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			note("patch %s/%s", kind(o), sub)
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+		Update: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.UpdateOption) error {
+			w.t.Errorf("update of a %s: merge patches only", kind(o))
+			return errors.New("update")
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			note("delete %s", kind(o))
+			return c.Delete(ctx, o, opts...)
+		},
+	}
+}
+
+// taken are the writes since the last call.
+func (w *world) taken() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	writes := w.writes
+	w.writes = nil
+	return writes
+}
+
+// settle reconciles everything until nothing is written any more.
+func (w *world) settle() {
+	w.t.Helper()
+	for range 20 {
+		w.mu.Lock()
+		before := len(w.writes)
+		w.mu.Unlock()
+		w.reconcile()
+		time.Sleep(200 * time.Millisecond) // heads are read, items are put
+		synctest.Wait()
+		w.reconcile()
+		w.mu.Lock()
+		after := len(w.writes)
+		w.mu.Unlock()
+		if before == after {
+			return
+		}
+	}
+	w.t.Fatalf("the world does not come to rest: %v", w.writes)
+}
+
+func (w *world) reconcile() {
+	w.t.Helper()
+	providers, sessions, runs := &api.ModelProviderList{}, &api.AgentSessionList{}, &api.AgentRunList{}
+	for _, list := range []client.ObjectList{providers, sessions, runs} {
+		if err := w.client.List(w.ctx, list); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	check := func(_ ctrl.Result, err error) {
+		if err != nil {
+			w.t.Errorf("reconcile: %v", err)
+		}
+	}
+	for i := range providers.Items {
+		check(w.providers.Reconcile(w.ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&providers.Items[i])}))
+	}
+	for i := range sessions.Items {
+		check(w.sessions.Reconcile(w.ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&sessions.Items[i])}))
+	}
+	for i := range runs.Items {
+		check(w.runs.Reconcile(w.ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&runs.Items[i])}))
+	}
+}
+
+func (w *world) run(name string) *api.AgentRun {
+	w.t.Helper()
+	run := &api.AgentRun{}
+	if err := w.client.Get(w.ctx, client.ObjectKey{Namespace: "ns", Name: name}, run); err != nil {
+		w.t.Fatal(err)
+	}
+	return run
+}
+
+func (w *world) session(name string) *api.AgentSession {
+	w.t.Helper()
+	owner := &api.AgentSession{}
+	if err := w.client.Get(w.ctx, client.ObjectKey{Namespace: "ns", Name: name}, owner); err != nil {
+		w.t.Fatal(err)
+	}
+	return owner
+}
+
+func (w *world) create(o client.Object) {
+	w.t.Helper()
+	if err := w.client.Create(w.ctx, o); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// change edits an object as a user does, past the counters.
+func (w *world) change(o client.Object, edit func()) {
+	w.t.Helper()
+	before, ok := o.DeepCopyObject().(client.Object)
+	if !ok {
+		w.t.Fatalf("%T is no object", o)
+	}
+	edit()
+	if err := w.client.Patch(w.ctx, o, client.MergeFrom(before)); err != nil {
+		w.t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writes = w.writes[:len(w.writes)-1]
+}
+
+// work executes a run as a worker that has taken its item.
+func (w *world) work(name string, model provider.Streamer, cause error) agent.Result {
+	w.t.Helper()
+	run, owner := w.run(name), w.session("chat")
+	deps := agent.Deps{
+		Log: w.log, Store: w.store, Model: model, Tools: noTools{}, Now: time.Now, NewID: func() string { return name + "-exec" },
+		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+		Live:  func(agent.Live) {}, Logger: slog.New(slog.DiscardHandler),
+	}
+	job := agent.Run{
+		Namespace: "ns", Name: name, UID: string(run.UID), SessionUID: owner.HistoryUID(), AgentKey: runevent.MainAgent, Operation: "Prompt", Worker: "w1",
+		Prompt: message.Message{Role: message.RoleUser, Content: message.Text("hi")},
+		Config: session.RunConfig{V: session.ObjectVersion, Operation: "Prompt", Agent: "main", Model: provider.Model{
+			Provider: "models", API: provider.APIAnthropicMessages, ID: "demo", ContextWindow: 32000, MaxTokens: 4096, Thinking: provider.ThinkingNone,
+		}},
+	}
+	var result agent.Result
+	var err error
+	if cause != nil {
+		result, err = agent.Seal(w.ctx, deps, job, cause)
+	} else {
+		result, err = agent.Execute(w.ctx, deps, job)
+	}
+	if err != nil {
+		w.t.Fatalf("run %s: %v", name, err)
+	}
+	w.queue.take(name)
+	return result
+}
+
+// says is a model that answers with a text.
+type says string
+
+func (s says) Stream(_ context.Context, req provider.Request, _ func(provider.Delta)) (provider.Response, error) {
+	if err := req.Guard([]byte(`{"max_tokens":4096}`)); err != nil {
+		return provider.Response{}, &provider.Error{Class: provider.ClassRejected, Err: err}
+	}
+	input, output := int64(10), int64(5)
+	return provider.Response{Message: message.Message{
+		Role: message.RoleAssistant, StopReason: message.StopStop, Usage: &message.Usage{Input: &input, Output: &output},
+		Content: message.Blocks(message.Block{Type: message.BlockText, Text: string(s)}),
+	}}, nil
+}
+
+// fails is a model that refuses every request.
+type fails provider.Class
+
+func (f fails) Stream(_ context.Context, req provider.Request, _ func(provider.Delta)) (provider.Response, error) {
+	if err := req.Guard([]byte(`{"max_tokens":4096}`)); err != nil {
+		return provider.Response{}, &provider.Error{Class: provider.ClassRejected, Err: err}
+	}
+	return provider.Response{}, &provider.Error{Class: provider.Class(f), HTTPStatus: 401, Err: errors.New("refused")}
+}
+
+type noTools struct{}
+
+func (noTools) Connect(context.Context, *session.ToolSet) (tool.Set, error) { return noTools{}, nil }
+func (noTools) Definitions() []tool.Definition                              { return nil }
+func (noTools) Close() error                                                { return nil }
+func (noTools) Call(context.Context, tool.Call, func(string)) (tool.Result, error) {
+	return tool.Result{}, errors.New("there is no tool")
+}
+
+func named(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "ns", Name: name, CreationTimestamp: metav1.Now()}
+}
+
+func newRun(name string) *api.AgentRun {
+	run := &api.AgentRun{ObjectMeta: named(name), Spec: api.AgentRunSpec{
+		SessionRef: api.SessionRef{Name: "chat"}, Operation: api.OperationPrompt, Agent: api.AgentMain, Input: &api.RunInput{Text: "hi"},
+		Limits: api.RunLimits{MaxTurns: 7, MaxAttempts: 3, ActiveDeadlineSeconds: 3600, QueueDeadlineSeconds: 600},
+	}}
+	run.UID, run.Generation = types.UID("uid-"+name), 1
+	return run
+}
+
+func newSession() *api.AgentSession {
+	keep := int32(20)
+	owner := &api.AgentSession{ObjectMeta: named("chat"), Spec: api.AgentSessionSpec{
+		Model:   api.SessionModel{ProviderRef: api.ProviderRef{Name: "models"}, Model: "demo"},
+		History: api.HistoryPolicy{KeepRuns: &keep, OnDelete: api.DeletePolicyRetain},
+	}}
+	owner.UID, owner.Generation = "session-uid", 1
+	return owner
+}
+
+func newProvider() *api.ModelProvider {
+	target := &api.ModelProvider{ObjectMeta: named("models"), Spec: api.ModelProviderSpec{
+		Protocol: api.ProtocolAnthropic, Models: []api.Model{{ID: "demo", ContextWindow: 32000, MaxOutputTokens: 4096}},
+	}}
+	target.UID, target.Generation = "provider-uid", 1
+	return target
+}
