@@ -20,12 +20,14 @@ type Builder struct {
 	// nodes are in the order in which they were met; ids leads from an entry's id to its place.
 	nodes []*node
 	ids   *table[string]
-	runs  map[string]*run
-	// order has the runs' uids as they were met.
-	order   []string
+	runs  map[runKey]*run
+	// order has the runs as they were met.
+	order   []runKey
 	notices []Notice
-	configs map[cas.Digest]*ModelName
-	parents map[string]string
+	// unlisted counts the notices beyond maxNotices.
+	unlisted int
+	configs  map[cas.Digest]*ModelName
+	parents  map[string]string
 	// complete is the log position up to which no record of any stream is left out.
 	complete uint64
 	adjusted int
@@ -76,10 +78,12 @@ type node struct {
 	epoch    int
 }
 
+// runKey names a run by the agent whose stream it is in: no other stream's records can change it.
+type runKey struct{ agent, uid string }
+
 // run is a run with what is open in it.
 type run struct {
 	Run
-	stream  runevent.Stream
 	config  *cas.Ref
 	started int // the node of its first run.started
 	changed uint64
@@ -133,7 +137,7 @@ type prompt struct {
 // NewBuilder returns a builder for one session's history.
 func NewBuilder(scope cas.Scope) *Builder {
 	return &Builder{
-		scope: scope, streams: map[runevent.Stream]*stream{}, ids: newTable[string](), runs: map[string]*run{},
+		scope: scope, streams: map[runevent.Stream]*stream{}, ids: newTable[string](), runs: map[runKey]*run{},
 		configs: map[cas.Digest]*ModelName{}, parents: map[string]string{}, expected: map[runevent.Stream]int64{},
 	}
 }
@@ -175,37 +179,51 @@ func (b *Builder) stream(name runevent.Stream) *stream {
 // Add folds the next record of a stream. What is wrong with it becomes a notice; folding goes on after it.
 func (b *Builder) Add(record runevent.Record) {
 	s := b.stream(record.Stream)
-	b.verify(s, record)
+	before := s.head
 	b.Expect(s.name, record.Head.Sequence)
 	s.head, b.dirty = record.Head, true
 	entry, err := runevent.Decode(record.Raw)
-	switch {
-	case errors.Is(err, runevent.ErrNewerFormat):
+	newer := errors.Is(err, runevent.ErrNewerFormat)
+	if err != nil && !newer || entry.Sequence != record.Head.Sequence || cas.Of(record.Raw) != record.Head.Digest {
+		b.follows(s.name, before, record.Head, nil)
+		b.damaged(s.name, record.Head.Sequence)
+		return
+	}
+	b.follows(s.name, before, record.Head, &entry)
+	if newer {
 		b.unknown(s, entry, record.Head)
-	case err == nil && entry.Sequence == record.Head.Sequence:
-		b.fold(s, fact{entry: entry, head: record.Head, at: b.capture(s, entry)})
+		return
+	}
+	b.fold(s, b.fact(s, entry, record.Head))
+}
+
+// fact is a readable record with its place on the time axis and its owner.
+func (b *Builder) fact(s *stream, entry runevent.Entry, head runevent.Head) fact {
+	f := fact{entry: entry, head: head, at: b.capture(s, entry), agent: s.name.Key}
+	if s.name.Class != runevent.ClassRun {
+		f.agent = entry.Event.Evidence.AgentID
+	}
+	return f
+}
+
+// follows compares a record with the one that was read before it. entry is nil for one that cannot be read.
+func (b *Builder) follows(name runevent.Stream, before, head runevent.Head, entry *runevent.Entry) {
+	switch {
+	case head.Sequence != before.Sequence+1:
+		b.gap(name, before.Sequence+1, head.Sequence-1)
+	case entry != nil && entry.Event.Evidence.Prev != before.Digest:
+		b.notice(Notice{
+			Code: CodeLink, Stream: streamName(name), From: head.Sequence, To: head.Sequence, EntryID: entryID(name, head.Sequence),
+			Message: fmt.Sprintf("Record #%d does not name the record before it: one of the two was replaced.", head.Sequence),
+		})
 	}
 }
 
-// verify compares a record with what must stand before it.
-func (b *Builder) verify(s *stream, record runevent.Record) {
-	err := runevent.Verify(s.head, record)
-	at := record.Head.Sequence
-	switch {
-	case err == nil:
-	case errors.Is(err, runevent.ErrGap):
-		b.gap(s.name, s.head.Sequence+1, at-1)
-	case errors.Is(err, runevent.ErrLink):
-		b.notice(Notice{
-			Code: CodeLink, Stream: streamName(s.name), From: at, To: at, EntryID: entryID(s.name, at),
-			Message: fmt.Sprintf("Record #%d does not name the record before it: one of the two was replaced.", at),
-		})
-	default:
-		b.notice(Notice{
-			Code: CodeDamaged, Stream: streamName(s.name), From: at, To: at,
-			Message: fmt.Sprintf("Record #%d is damaged and was left out.", at),
-		})
-	}
+func (b *Builder) damaged(name runevent.Stream, sequence int64) {
+	b.notice(Notice{
+		Code: CodeDamaged, Stream: streamName(name), From: sequence, To: sequence,
+		Message: fmt.Sprintf("Record #%d is damaged and was left out.", sequence),
+	})
 }
 
 // gap notes that records from and to, and those between, are not there.
@@ -234,11 +252,19 @@ func (b *Builder) Missing(name runevent.Stream, head runevent.Head) {
 	s.head = head
 }
 
+// maxNotices is how many notices are kept one by one: a stream that is damaged all over would fill every answer.
+const maxNotices = 1000
+
 func (b *Builder) notice(n Notice) {
+	b.dirty = true
+	if len(b.notices) >= maxNotices {
+		b.unlisted++
+		return
+	}
 	if class, key, ok := cutStream(n.Stream); ok && class == string(runevent.ClassRun) {
 		n.Agent = key
 	}
-	b.notices, b.dirty = append(b.notices, n), true
+	b.notices = append(b.notices, n)
 }
 
 // capture returns the record's place on the time axis: its capture time, moved forward where the clock of its stream
@@ -294,8 +320,8 @@ func (b *Builder) join(at int, f fact) *node {
 }
 
 // editRun returns a run for a change by the record at head.
-func (b *Builder) editRun(uid string, head runevent.Head) *run {
-	r := b.runs[uid]
+func (b *Builder) editRun(key runKey, head runevent.Head) *run {
+	r := b.runs[key]
 	if r.epoch != b.epoch {
 		copied := *r
 		copied.epoch = b.epoch
@@ -304,7 +330,7 @@ func (b *Builder) editRun(uid string, head runevent.Head) *run {
 			copied.Usage = &usage
 		}
 		r = &copied
-		b.runs[uid] = r
+		b.runs[key] = r
 	}
 	r.changed = max(r.changed, head.Position)
 	return r

@@ -150,6 +150,8 @@ const (
 	CodeNewObject   Code = "objectUnknown"
 	CodeMismatch    Code = "objectMismatch"
 	CodeUnavailable Code = "sourceUnavailable"
+	// CodeMore says how many notices are not listed.
+	CodeMore Code = "moreNotices"
 )
 
 // Notice says what is wrong with a record or an object, and where.

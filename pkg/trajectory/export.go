@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/agentloop/agentloop/pkg/session"
 )
@@ -14,13 +16,20 @@ import (
 // ExportVersion is the version of the export format; see docs/format/export.md.
 const ExportVersion = 1
 
+// buffers are those in which documents are encoded before they are redacted into bytes of their own.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
 // Encode returns the JSON of a document that may leave: encoded once and redacted.
 func Encode(document any) ([]byte, error) {
-	raw, err := encode(document)
-	if err != nil {
-		return nil, err
+	buf := buffers.Get().(*bytes.Buffer)
+	defer buffers.Put(buf)
+	buf.Reset()
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(document); err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
 	}
-	return Redact(raw)
+	return redact(bytes.TrimSuffix(buf.Bytes(), []byte("\n")))
 }
 
 func encode(document any) ([]byte, error) {

@@ -13,9 +13,16 @@ type fact struct {
 	entry runevent.Entry
 	head  runevent.Head
 	at    moment
+	// agent is whose record it is: of an event stream its key, of a tool's output the agent that called it.
+	agent string
 }
 
 func (f fact) event() *runevent.Event { return &f.entry.Event }
+
+// run is the run that the record belongs to.
+func (f fact) run() runKey {
+	return runKey{agent: f.agent, uid: f.entry.Event.Evidence.AgentRunID}
+}
 
 // request is the dispatch that the record belongs to.
 func (f fact) request() requestKey {
@@ -85,26 +92,18 @@ func (b *Builder) node(s *stream, f fact, kind Type) node {
 	event := f.event()
 	n := node{stream: s.name, first: f.head.Sequence, records: []int64{f.head.Sequence}, changed: f.head.Position, stateRef: s.stateRef}
 	n.Entry = Entry{
-		ID: entryID(s.name, f.head.Sequence), Agent: s.agent(event), Type: kind, Event: eventName(event), Sequence: f.head.Sequence,
+		ID: entryID(s.name, f.head.Sequence), Agent: f.agent, Type: kind, Event: eventName(event), Sequence: f.head.Sequence,
 		Turn: event.Evidence.Turn, RequestExecutionID: event.Evidence.RequestExecutionID, ResponseID: event.Evidence.ResponseID,
 		Purpose: string(event.Purpose), CapturedAt: f.at.at, StartedAt: f.at.at, ClockAdjusted: f.at.adjusted, Title: eventName(event),
 	}
 	if uid := event.Evidence.AgentRunID; uid != "" {
 		n.Run = &RunName{UID: uid}
-		if r := b.runs[uid]; r != nil {
+		if r := b.runs[f.run()]; r != nil {
 			n.Run.Name = r.Name
 		}
 	}
 	s.entries++
 	return n
-}
-
-// agent is whose entry it is: of an event stream its key, of a tool's output the agent that called it.
-func (s *stream) agent(event *runevent.Event) string {
-	if s.name.Class == runevent.ClassRun {
-		return s.name.Key
-	}
-	return event.Evidence.AgentID
 }
 
 func eventName(event *runevent.Event) string {
@@ -124,8 +123,7 @@ func (b *Builder) lifecycle(s *stream, f fact) int {
 
 // unknown lists a record of a newer format.
 func (b *Builder) unknown(s *stream, entry runevent.Entry, head runevent.Head) {
-	f := fact{entry: entry, head: head, at: b.capture(s, entry)}
-	n := b.node(s, f, TypeUnknown)
+	n := b.node(s, b.fact(s, entry, head), TypeUnknown)
 	b.place(n)
 	b.notice(Notice{
 		Code: CodeUnknown, Stream: streamName(s.name), From: head.Sequence, To: head.Sequence, EntryID: n.ID,
@@ -135,26 +133,25 @@ func (b *Builder) unknown(s *stream, entry runevent.Entry, head runevent.Head) {
 
 // ensureRun makes a run known by its first record, whichever that is.
 func (b *Builder) ensureRun(s *stream, f fact) {
-	uid := f.event().Evidence.AgentRunID
-	if uid == "" || b.runs[uid] != nil || s.name.Class != runevent.ClassRun {
+	key := f.run()
+	if key.uid == "" || b.runs[key] != nil || s.name.Class != runevent.ClassRun {
 		return
 	}
-	b.runs[uid] = &run{
-		Run:    Run{UID: uid, Agent: s.name.Key, Status: "running", StartedAt: f.at.at, Name: f.event().RunName},
-		stream: s.name, started: -1, changed: f.head.Position, epoch: b.epoch,
+	b.runs[key] = &run{
+		Run:     Run{UID: key.uid, Agent: key.agent, Status: "running", StartedAt: f.at.at, Name: f.event().RunName},
+		started: -1, changed: f.head.Position, epoch: b.epoch,
 	}
-	b.order = append(b.order, uid)
+	b.order = append(b.order, key)
 }
 
 func (b *Builder) runStarted(s *stream, f fact) {
 	event := f.event()
 	at := b.lifecycle(s, f)
-	uid := event.Evidence.AgentRunID
-	if b.runs[uid] == nil {
+	if b.runs[f.run()] == nil {
 		return
 	}
-	b.settleOpen(uid, f, StatusUnfinished)
-	r := b.editRun(uid, f.head)
+	b.settleOpen(f, StatusUnfinished)
+	r := b.editRun(f.run(), f.head)
 	r.Name, r.Operation = event.RunName, event.Operation
 	r.Attempts = max(r.Attempts, event.Attempt)
 	if r.started < 0 {
@@ -179,20 +176,19 @@ func (b *Builder) runEnded(s *stream, f fact) {
 	}
 	at := b.lifecycle(s, f)
 	b.edit(at, f.head).Status = status
-	uid := event.Evidence.AgentRunID
-	if b.runs[uid] == nil {
+	if b.runs[f.run()] == nil {
 		return
 	}
-	b.settleOpen(uid, f, open)
-	r := b.editRun(uid, f.head)
+	b.settleOpen(f, open)
+	r := b.editRun(f.run(), f.head)
 	r.Status, r.Reason, r.Message, r.EndedAt = run, event.Reason, event.Message, f.at.at
 }
 
 // settleOpen ends what is still open in a run. Tools are left alone when another worker takes over: it may go on.
-func (b *Builder) settleOpen(uid string, f fact, status Status) {
+func (b *Builder) settleOpen(f fact, status Status) {
 	takeover := f.event().Type == runevent.TypeRunStarted
 	var left []int
-	for _, at := range b.runs[uid].open {
+	for _, at := range b.runs[f.run()].open {
 		n := b.nodes[at]
 		switch {
 		case n.Type == TypeModelInput && n.Status == StatusPending:
@@ -204,12 +200,12 @@ func (b *Builder) settleOpen(uid string, f fact, status Status) {
 			b.edit(at, f.head).Status = StatusUnfinished
 		}
 	}
-	b.editRun(uid, f.head).open = left
+	b.editRun(f.run(), f.head).open = left
 }
 
 func (b *Builder) opened(f fact, at int) {
-	if uid := f.event().Evidence.AgentRunID; b.runs[uid] != nil {
-		r := b.editRun(uid, f.head)
+	if b.runs[f.run()] != nil {
+		r := b.editRun(f.run(), f.head)
 		r.open = append(slices.Clip(r.open), at)
 	}
 }
@@ -226,15 +222,14 @@ func (b *Builder) userMessage(s *stream, f fact) {
 
 // captured lists a model input. One that is still open was never answered.
 func (b *Builder) captured(s *stream, f fact) {
-	uid := f.event().Evidence.AgentRunID
-	if r := b.runs[uid]; r != nil {
-		b.settleOpen(uid, f, StatusUnfinished)
-		edited := b.editRun(uid, f.head)
-		edited.Turns = max(edited.Turns, f.event().Evidence.Turn)
+	if b.runs[f.run()] != nil {
+		b.settleOpen(f, StatusUnfinished)
+		r := b.editRun(f.run(), f.head)
+		r.Turns = max(r.Turns, f.event().Evidence.Turn)
 	}
 	n := b.node(s, f, TypeModelInput)
 	n.Status = StatusPending
-	n.model(b.runs[uid])
+	n.model(b.runs[f.run()])
 	at := b.place(n)
 	s.inputs[f.request()] = at
 	b.opened(f, at)
@@ -261,7 +256,7 @@ func (b *Builder) completed(s *stream, f fact) {
 	n.Status, n.Usage, n.StopReason = StatusCompleted, event.Usage, event.StopReason
 	n.EndedAt = f.at.at
 	n.Bytes = sizeOf(0, event.PayloadRef)
-	n.model(b.runs[key.run])
+	n.model(b.runs[f.run()])
 	if at, ok := s.texts[textKey{kind: runevent.TypeBody, request: key, response: event.Evidence.ResponseID}]; ok {
 		text := b.nodes[at]
 		n.first, n.CapturedAt, n.StartedAt, n.ClockAdjusted = text.first, text.CapturedAt, text.StartedAt, text.ClockAdjusted
@@ -304,7 +299,7 @@ func (b *Builder) modelFailed(s *stream, f fact) {
 // settleTexts ends the increments of the dispatch that the record answers.
 func (b *Builder) settleTexts(f fact, status Status) {
 	evidence := f.event().Evidence
-	r := b.runs[evidence.AgentRunID]
+	r := b.runs[f.run()]
 	if r == nil || evidence.RequestExecutionID == "" {
 		return
 	}
@@ -324,11 +319,10 @@ func (b *Builder) settleInput(at int, f fact, status Status, usage *message.Usag
 	}
 	n := b.edit(at, f.head)
 	n.Status = status
-	uid := n.Run
-	if uid == nil || status == StatusRejected || n.Purpose != string(runevent.PurposeMain) || b.runs[uid.UID] == nil {
+	if n.Run == nil || status == StatusRejected || n.Purpose != string(runevent.PurposeMain) || b.runs[f.run()] == nil {
 		return
 	}
-	r := b.editRun(uid.UID, f.head)
+	r := b.editRun(f.run(), f.head)
 	r.Requests++
 	if usage == nil || (usage.Input == nil && usage.Output == nil) {
 		r.RequestsWithoutUsage++

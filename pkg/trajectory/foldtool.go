@@ -35,7 +35,7 @@ func (b *Builder) text(s *stream, f fact) {
 		n.Type, n.Hidden, n.Status = TypeLifecycle, true, ""
 		n.ToolCallID, n.Title = event.CallID, event.Name
 	default:
-		n.model(b.runs[key.request.run])
+		n.model(b.runs[f.run()])
 	}
 	if input, ok := s.inputs[key.request]; ok {
 		n.InputID = b.nodes[input].ID
@@ -65,8 +65,8 @@ func (b *Builder) tool(s *stream, f fact) {
 	switch event.Type {
 	case runevent.TypeToolCall:
 		n.Bytes += sizeOf(len(event.Arguments), event.ArgumentsRef)
-		if uid := event.Evidence.AgentRunID; b.runs[uid] != nil {
-			b.editRun(uid, f.head).ToolCalls++
+		if b.runs[f.run()] != nil {
+			b.editRun(f.run(), f.head).ToolCalls++
 		}
 	case runevent.TypeToolStarted:
 		n.toolStarted(f)

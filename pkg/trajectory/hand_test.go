@@ -101,11 +101,14 @@ type hand struct {
 	log *handLog
 	b   *trajectory.Builder
 	r   *trajectory.Reader
+	// scope is the session's.
+	scope cas.Scope
 }
 
 func newHand(t *testing.T) *hand {
 	log := newHandLog()
-	return &hand{t: t, log: log, r: trajectory.NewReader(log, memstore.New()), b: trajectory.NewBuilder(cas.Scope{Namespace: story.Namespace, Session: story.Session})}
+	scope := cas.Scope{Namespace: story.Namespace, Session: story.Session}
+	return &hand{t: t, log: log, r: trajectory.NewReader(log, memstore.New()), b: trajectory.NewBuilder(scope), scope: scope}
 }
 
 func (h *hand) index() *trajectory.Index {

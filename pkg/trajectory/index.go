@@ -49,10 +49,16 @@ func (b *Builder) Index() *Index {
 		Scope: b.scope, Position: b.complete, ids: b.ids, nodes: slices.Clone(b.nodes),
 		Notices: append(slices.Clone(b.notices), b.truncations()...),
 	}
-	ix.list(b.arrange())
-	for _, uid := range b.order {
-		ix.runs = append(ix.runs, b.runs[uid])
+	if b.unlisted > 0 {
+		ix.Notices = append(ix.Notices, Notice{Code: CodeMore, Message: fmt.Sprintf("%d more notices are not listed.", b.unlisted)})
 	}
+	ix.list(b.arrange())
+	for _, key := range b.order {
+		ix.runs = append(ix.runs, b.runs[key])
+	}
+	slices.SortStableFunc(ix.runs, func(x, y *run) int {
+		return cmp.Or(cmp.Compare(x.StartedAt, y.StartedAt), cmp.Compare(agentRank(x.Agent), agentRank(y.Agent)))
+	})
 	ix.summarize(b)
 	b.epoch++
 	b.last, b.dirty = ix, false
@@ -118,6 +124,14 @@ type place struct {
 
 func (n *node) place() place {
 	return place{Untimed: n.CapturedAt == 0, At: n.CapturedAt, Stream: rank(n.stream), First: n.first, Sequence: n.Sequence}
+}
+
+// agentRank puts the main agent before the others.
+func agentRank(key string) string {
+	if key == runevent.MainAgent {
+		return ""
+	}
+	return key
 }
 
 // rank puts the main agent's stream before the others of the same moment.

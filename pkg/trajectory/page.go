@@ -91,7 +91,8 @@ func (ix *Index) Page(after string, limit int) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	page := Page{Agents: ix.Agents, Runs: []Run{}, Entries: []Entry{}, Untimed: []Entry{}}
+	rest := ix.listed[ix.after(c.After):]
+	page := Page{Agents: ix.Agents, Runs: []Run{}, Entries: make([]Entry, 0, min(limit, changedAfter(rest, c.Base))), Untimed: []Entry{}}
 	if c.After == nil {
 		for _, r := range ix.runs {
 			if r.changed > c.Base {
@@ -101,8 +102,8 @@ func (ix *Index) Page(after string, limit int) (Page, error) {
 	}
 	more := false
 	var last place
-	for _, n := range ix.listed[ix.after(c.After):] {
-		if n.changed <= c.Base && c.Base > 0 {
+	for _, n := range rest {
+		if !n.changedAfter(c.Base) {
 			continue
 		}
 		if len(page.Entries)+len(page.Untimed) == limit {
@@ -125,6 +126,19 @@ func (ix *Index) Page(after string, limit int) (Page, error) {
 	return page, err
 }
 
+// changedAfter says whether the node belongs to a listing of what changed after base.
+func (n *node) changedAfter(base uint64) bool { return base == 0 || n.changed > base }
+
+func changedAfter(nodes []*node, base uint64) int {
+	count := 0
+	for _, n := range nodes {
+		if n.changedAfter(base) {
+			count++
+		}
+	}
+	return count
+}
+
 // after is the position in the listing of the first entry behind a place.
 func (ix *Index) after(p *place) int {
 	if p == nil {
@@ -142,7 +156,7 @@ func (ix *Index) All() (timed, untimed []Entry) {
 	return out[:ix.timed:ix.timed], out[ix.timed:]
 }
 
-// AllRuns returns every run, in the order of their first records.
+// AllRuns returns every run, in the order in which they began.
 func (ix *Index) AllRuns() []Run {
 	out := make([]Run, len(ix.runs))
 	for i, r := range ix.runs {

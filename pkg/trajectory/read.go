@@ -60,8 +60,12 @@ func (r *Reader) Refresh(ctx context.Context, b *Builder) error {
 
 // lost says whether a stream that was read before has vanished.
 func (b *Builder) lost(ends []runevent.Record) bool {
+	there := make(map[runevent.Stream]bool, len(ends))
+	for _, end := range ends {
+		there[end.Stream] = true
+	}
 	for name, s := range b.streams {
-		if s.head.Sequence > 0 && !slices.ContainsFunc(ends, func(r runevent.Record) bool { return r.Stream == name }) {
+		if s.head.Sequence > 0 && !there[name] {
 			return true
 		}
 	}
@@ -75,6 +79,9 @@ func (r *Reader) extend(ctx context.Context, b *Builder, end runevent.Record) er
 	case end.Head.Sequence < head.Sequence, end.Head.Sequence == head.Sequence && end.Head.Digest != head.Digest:
 		return ErrRewritten
 	case end.Head.Sequence == head.Sequence:
+		return nil
+	case end.Head.Sequence == head.Sequence+1:
+		b.Add(end)
 		return nil
 	}
 	err := r.log.Read(ctx, end.Stream, head.Sequence, func(record runevent.Record) error {
@@ -103,9 +110,9 @@ func (b *Builder) Successor() *Builder {
 // models names the models of runs whose configuration was not read yet. A store that does not answer is no reason to
 // fail: the next refresh tries again.
 func (r *Reader) models(ctx context.Context, b *Builder) {
-	named := map[string]bool{}
-	for _, uid := range b.order {
-		run := b.runs[uid]
+	named := map[runKey]bool{}
+	for _, key := range b.order {
+		run := b.runs[key]
 		if run.config == nil || run.Model != nil {
 			continue
 		}
@@ -124,16 +131,19 @@ func (r *Reader) models(ctx context.Context, b *Builder) {
 			b.configs[run.config.Digest] = model
 		}
 		if model != nil {
-			b.editRun(uid, runevent.Head{}).Model = model
-			named[uid], b.dirty = true, true
+			b.editRun(key, runevent.Head{}).Model = model
+			named[key], b.dirty = true, true
 		}
 	}
 	if len(named) == 0 {
 		return
 	}
 	for at, n := range b.nodes {
-		if n.Run != nil && n.Model == "" && named[n.Run.UID] {
-			b.edit(at, runevent.Head{}).model(b.runs[n.Run.UID])
+		if n.Run == nil || n.Model != "" {
+			continue
+		}
+		if key := (runKey{n.Agent, n.Run.UID}); named[key] {
+			b.edit(at, runevent.Head{}).model(b.runs[key])
 		}
 	}
 }

@@ -27,6 +27,11 @@ func Redact(raw []byte) ([]byte, error) {
 	if !json.Valid(raw) {
 		return nil, ErrNotJSON
 	}
+	return redact(raw)
+}
+
+// redact is Redact for bytes that are known to be a JSON value.
+func redact(raw []byte) ([]byte, error) {
 	r := redactor{src: raw, out: make([]byte, 0, len(raw)), names: map[string]nameClass{}}
 	if err := r.value(modePlain, 0); err != nil {
 		return nil, err
