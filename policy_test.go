@@ -122,7 +122,7 @@ func sources(t *testing.T) []source {
 // tracked lists the project's files of a pattern: those in version control and new ones that are not ignored.
 func tracked(t *testing.T, pattern string) []string {
 	t.Helper()
-	raw, err := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", pattern).Output()
+	raw, err := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard", pattern).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func TestNoMachine(t *testing.T) {
 	if home, err := os.UserHomeDir(); err == nil && len(home) > 1 {
 		own = append(own, home+"/")
 	}
-	proxies, err := exec.Command("go", "env", "GOPROXY").Output()
+	proxies, err := exec.CommandContext(t.Context(), "go", "env", "GOPROXY").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func GuardPayload(body []byte, policy Policy) (limit *int64, err error) {
 		return nil, refused
 	}
 	if largest == 0 {
-		return nil, nil
+		return nil, nil //nolint:nilnil // the body declares no cap
 	}
 	return &largest, nil
 }

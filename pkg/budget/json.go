@@ -115,4 +115,4 @@ func compactQuarters(s string) int64 {
 }
 
 // textOf views raw as a string without copying it. The view is only read and does not outlive the call it is made for.
-func textOf(raw []byte) string { return unsafe.String(unsafe.SliceData(raw), len(raw)) }
+func textOf(raw []byte) string { return unsafe.String(unsafe.SliceData(raw), len(raw)) } //nolint:gosec // read-only, and gone before raw can change

@@ -50,7 +50,7 @@ func (c *messageCache) get(key cacheKey) ([]byte, bool) {
 		return nil, false
 	}
 	c.order.MoveToFront(element)
-	return element.Value.(*cacheEntry).data, true
+	return element.Value.(*cacheEntry).data, true //nolint:forcetypeassert // the list holds nothing else
 }
 
 func (c *messageCache) add(key cacheKey, data []byte) {
@@ -64,7 +64,7 @@ func (c *messageCache) add(key cacheKey, data []byte) {
 	c.used += cost
 	for c.used > c.limit {
 		oldest := c.order.Back()
-		entry := c.order.Remove(oldest).(*cacheEntry)
+		entry := c.order.Remove(oldest).(*cacheEntry) //nolint:forcetypeassert // the list holds nothing else
 		delete(c.entries, entry.key)
 		c.used -= int64(len(entry.data)) + entryOverhead
 	}

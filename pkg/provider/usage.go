@@ -85,7 +85,7 @@ func (c *count) UnmarshalJSON(raw []byte) error {
 	var f float64
 	text := strings.Trim(string(raw), `"`)
 	if json.Unmarshal([]byte(text), &f) != nil || f < 0 || f > 1<<53-1 || f != math.Trunc(f) || text == "null" {
-		return nil
+		return nil //nolint:nilerr // what is no count counts as not given
 	}
 	n := int64(f)
 	c.n = &n
