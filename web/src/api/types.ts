@@ -1176,6 +1176,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Detail"];
+                    "application/vnd.agentloop.stored+json": unknown;
                 };
             };
             304: components["responses"]["NotModified"];

@@ -18,10 +18,11 @@ interface Props {
   onAgent: (agent: string) => void;
   onTypes: (types: readonly Kind[] | null) => void;
   onSearch: (search: string) => void;
+  onClear: () => void;
 }
 
 /** Filters choose what is listed: one agent, then types of events, then words. They reach neither timeline nor export. */
-export function Filters({ agents, agent, types, search, rows, unknown, searchBox, onAgent, onTypes, onSearch }: Props) {
+export function Filters({ agents, agent, types, search, rows, unknown, searchBox, onAgent, onTypes, onSearch, onClear }: Props) {
   const toggle = (kind: Kind) => {
     // From "all", choosing one type means only that one.
     const next = types === null ? [kind] : kinds.filter((k) => (k === kind ? !types.includes(k) : types.includes(k)));
@@ -66,14 +67,7 @@ export function Filters({ agents, agent, types, search, rows, unknown, searchBox
       <p class="filter-note muted">
         <span>{note(rows)}</span>
         {rows.filtered > 0 && (
-          <button
-            type="button"
-            class="quiet"
-            onClick={() => {
-              onTypes(null);
-              onSearch("");
-            }}
-          >
+          <button type="button" class="quiet" onClick={onClear}>
             Clear filters
           </button>
         )}

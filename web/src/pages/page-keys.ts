@@ -98,5 +98,6 @@ function cyclePane(by: 1 | -1): void {
   const panes = [...document.querySelectorAll<HTMLElement>("[data-pane]")];
   const at = panes.findIndex((pane) => pane.contains(document.activeElement));
   const next = panes[(at + by + panes.length) % panes.length];
-  next?.querySelector<HTMLElement>(".tl-tracks, .list, .detail-scroll, .input-scroll, select")?.focus();
+  const targets = [".tl-tracks", ".list", ".detail-scroll", ".input-scroll", "select"].map((selector) => next?.querySelector<HTMLElement>(selector));
+  targets.find((target) => target)?.focus();
 }

@@ -159,6 +159,7 @@ function Panes({ namespace, name, loaded, selection, onRefresh, onClose, onHelp 
 
   const change = (part: Partial<Selection>, how: (route: Route) => void = go) =>
     how({ page: "trajectory", namespace, name, selection: { ...selection, ...part } });
+  const clear = () => change({ types: null, search: "" }, replace);
   const onAgent = (next: string) => change({ agent: next === loaded.agents[0]?.id ? null : next });
   const select = (index: number) => {
     const entry = loaded.entries[index];
@@ -224,13 +225,14 @@ function Panes({ namespace, name, loaded, selection, onRefresh, onClose, onHelp 
               onAgent={onAgent}
               onTypes={(types) => change({ types }, replace)}
               onSearch={(text) => change({ search: text }, replace)}
+              onClear={clear}
             />
             {rows.events.length === 0 && (
               <State title={rows.filtered > 0 ? "No events match" : "This agent has no events"} icon="clock">
                 {rows.filtered > 0 && (
                   <>
                     <p>{plural(rows.filtered, "event")} hidden by filters.</p>
-                    <button type="button" onClick={() => change({ types: null, search: "" }, replace)}>
+                    <button type="button" onClick={clear}>
                       Clear filters
                     </button>
                   </>
