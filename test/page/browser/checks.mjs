@@ -1,0 +1,9 @@
+import { runAll } from "./harness.mjs";
+import "./pages.mjs";
+import "./timeline.mjs";
+import "./details.mjs";
+import "./states.mjs";
+import "./accessibility.mjs";
+import "./load.mjs";
+
+await runAll();

@@ -1,0 +1,100 @@
+// What is shown when there is nothing to show, or no leave, or something is broken.
+import assert from "node:assert/strict";
+import { check, session, tell, tokens } from "./harness.mjs";
+
+check("a session without runs says what will come", async (page, t) => {
+  await t.open(session("empty", "/trajectory"));
+  await page.getByText("This session has not run").waitFor();
+  await page.getByText("Events appear here after its first run.").waitFor();
+  await t.open(session("empty"));
+  await page.getByText("This session has no messages yet").waitFor();
+});
+
+check("a session that is not there is not found", { allow: [404] }, async (page, t) => {
+  for (const path of [session("nowhere", "/trajectory"), session("nowhere")]) {
+    await t.open(path);
+    await page.getByText("Session not found").waitFor();
+  }
+});
+
+check("an event that is not there leaves the rest as it is", { allow: [404] }, async (page, t) => {
+  await t.trajectory("checkout-errors", "?event=run.main.9999");
+  await page.getByText("This event is not part of this session").waitFor();
+  assert.equal(t.param("event"), "run.main.9999");
+  assert.ok((await t.rows().count()) > 10);
+});
+
+check("a session that may not be read names what is needed", { token: tokens.reader, allow: [403] }, async (page, t) => {
+  await t.open("/projects/secret/sessions/any/trajectory");
+  await page.getByText("You may not read this in namespace secret").waitFor();
+  await page.getByText("get agentsessions/trajectory").waitFor();
+  await page.getByText("kubectl auth can-i get agentsessions.agentloop.dev --subresource=trajectory --namespace secret").waitFor();
+});
+
+check("a busy store is asked again by itself", { allow: [503] }, async (page, t) => {
+  await tell("busy");
+  try {
+    await t.open(session("checkout-errors", "/trajectory"));
+    await page.getByText("The store is busy").waitFor();
+    await page.getByText(/Retrying in \d+ s/).waitFor();
+  } finally {
+    await tell("well");
+  }
+  await page.getByRole("listbox", { name: "Events" }).waitFor();
+});
+
+check("without a connection, what was read stays and is called old", { allow: ["network"] }, async (page, t) => {
+  await t.trajectory("checkout-errors", "?event=run.main.64");
+  await page.getByText("The errors come from payments").waitFor();
+  await t.context.setOffline(true);
+  await page.getByRole("button", { name: "Refresh" }).click();
+  await page.getByText("What is shown was read before it.").waitFor();
+  await page.getByText("The server cannot be reached").waitFor();
+  assert.ok(await page.getByText("The errors come from payments").isVisible());
+  await t.context.setOffline(false);
+  await page.getByRole("button", { name: "Retry" }).click();
+  await page.getByText("What is shown was read before it.").waitFor({ state: "detached" });
+});
+
+check("a lost object is reported where it is missed, and the record stays readable", async (page, t) => {
+  await t.trajectory("damaged", "?event=run.main.64");
+  const details = page.getByRole("region", { name: "Details" });
+  await details.getByText(/is missing\. The record that names it is intact\./).first().waitFor();
+  await details.getByText("2,304 tokens").first().waitFor();
+  await t.rows().filter({ hasText: "#15" }).click();
+  await details.getByText("1,204 tokens").waitFor();
+});
+
+check("a history that was replaced is read anew, once, and said so", { allow: [410] }, async (page, t) => {
+  await t.trajectory("checkout-errors");
+  await page.route("**/trajectory?after=*", (route) => route.fulfill({ status: 410, contentType: "application/problem+json", body: '{"type":"x","title":"gone","status":410,"code":"cursorExpired"}' }));
+  await page.getByRole("button", { name: "Refresh" }).click();
+  await page.getByText("It was read anew.").waitFor();
+  assert.ok((await t.rows().count()) > 10);
+});
+
+check("a narrow window has one pane at a time and never scrolls sideways", { size: [390, 844] }, async (page, t) => {
+  await t.trajectory("checkout-errors");
+  const sideways = () => page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
+  assert.equal(await sideways(), false);
+  await t.rows().first().click();
+  await page.getByRole("heading", { name: /Model input/ }).waitFor();
+  assert.equal(await page.getByRole("listbox").count(), 0);
+  assert.equal(await sideways(), false);
+  await page.getByRole("button", { name: "Timeline", exact: true }).click();
+  await t.until("the timeline is drawn", async () => (await t.marks(0, "model")).length > 0);
+  assert.equal(await sideways(), false);
+  for (const path of ["/", session("checkout-errors")]) {
+    await t.open(path);
+    await page.locator("table, .message").first().waitFor();
+    assert.equal(await sideways(), false, path);
+  }
+});
+
+check("a window of 320 pixels has all there is", { size: [320, 640] }, async (page, t) => {
+  for (const path of [session("checkout-errors", "/trajectory?event=run.main.45"), session("checkout-errors")]) {
+    await t.open(path);
+    await page.locator(".message").first().waitFor();
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false, path);
+  }
+});
