@@ -568,7 +568,7 @@ export interface components {
         EntryStatus: "pending" | "declared" | "running" | "completed" | "failed" | "rejected" | "error" | "cancelled" | "unknown" | "unfinished";
         Notice: {
             /** @enum {string} */
-            code: "sequenceGap" | "brokenLink" | "damagedRecord" | "unknownRecord" | "truncatedStream" | "objectMissing" | "objectCorrupt" | "objectUnknown" | "objectMismatch" | "sourceUnavailable";
+            code: "sequenceGap" | "brokenLink" | "damagedRecord" | "unknownRecord" | "truncatedStream" | "objectMissing" | "objectCorrupt" | "objectUnknown" | "objectMismatch" | "sourceUnavailable" | "moreNotices";
             message: string;
             agent?: string;
             /** @description The stream: run or out, and its key. */
