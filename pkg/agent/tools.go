@@ -30,7 +30,7 @@ const (
 func (l *loop) runTools(ctx context.Context, answer answered) ([]message.Message, error) {
 	calls := answer.message.ToolCalls()
 	if len(calls) == 0 || answer.failure != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // nothing failed here: the step that is made of a failed answer ends the run
 	}
 	results := make([]message.Message, len(calls))
 	if answer.message.StopReason == message.StopLength || answer.message.StopReason == message.StopError {

@@ -41,7 +41,7 @@ func TestSettle(t *testing.T) {
 		"an API server that does not answer": {setup: loads(errors.New("unavailable")), want: "nak 2s"},
 		"a source that panics":               {setup: func(b *bench) { b.load = func(context.Context, Item) (Job, error) { panic("content") } }, want: "nak 2s"},
 		"a model adapter that panics": {setup: func(b *bench) {
-			b.model = func(context.Context, string) error { var list []int; _ = list[len(b.items)+3]; return nil }
+			b.model = func(context.Context, string) error { var list []int; _ = list[len(b.items)+3]; return nil } //nolint:gosec // the index is out of range so that it panics
 		}, want: "nak 2s", event: runevent.TypeRecord},
 		"a run that another worker took over": {setup: func(b *bench) { b.model = b.takeOver }, event: runevent.TypeRunStarted},
 		"a run that was not begun in time": {
@@ -167,7 +167,7 @@ func TestCancelCause(t *testing.T) {
 				synctest.Wait()
 				close(read)
 				synctest.Wait()
-				if got := b.last("u1"); got.Reason != tc.reason && (tc.cause != overdue || got.Type != "") {
+				if got := b.last("u1"); got.Reason != tc.reason && (!errors.Is(tc.cause, overdue) || got.Type != "") {
 					t.Errorf("last event %s %s, want %s %s", got.Type, got.Reason, tc.event, tc.reason)
 				}
 				if diff := cmp.Diff([]string{"ack"}, d.fate()); diff != "" {
@@ -187,7 +187,7 @@ func TestHeartbeat(t *testing.T) {
 		d.beat = func(context.Context) error { return errors.New("no answer") }
 		began := time.Now()
 		stop := b.start()
-		time.Sleep(time.Minute)
+		b.pass(time.Minute)
 		stop()
 		var beats []time.Duration
 		for _, at := range d.beats {
@@ -209,7 +209,7 @@ func TestCancelWhileTheQueueIsAway(t *testing.T) {
 		d := b.put("u1")
 		d.beat = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		stop := b.start()
-		time.Sleep(11 * time.Second)
+		b.pass(11 * time.Second)
 		b.cancel("u1", agent.ErrCancelled)
 		synctest.Wait()
 		if got := b.last("u1"); got.Type != runevent.TypeRunCancelled {
@@ -268,7 +268,7 @@ func TestStopTakesNothing(t *testing.T) {
 		stop := b.start()
 		synctest.Wait()
 		go func() {
-			time.Sleep(time.Second)
+			b.pass(time.Second)
 			b.put("late")
 		}()
 		stop()
@@ -293,7 +293,7 @@ func TestConcurrency(t *testing.T) {
 			if b.worker.Running() != want.running || len(b.items) != want.waiting {
 				t.Errorf("%d runs are executed and %d wait, want %d and %d", b.worker.Running(), len(b.items), want.running, want.waiting)
 			}
-			time.Sleep(5*time.Second + time.Millisecond)
+			b.pass(5*time.Second + time.Millisecond)
 		}
 		stop()
 		for _, d := range all {
@@ -309,7 +309,7 @@ func TestQueueIsAway(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		b.fetchErr = errors.New("no responders")
 		stop := b.start()
-		time.Sleep(10*time.Second + time.Millisecond)
+		b.pass(10*time.Second + time.Millisecond)
 		synctest.Wait()
 		if b.fetches != 11 {
 			t.Errorf("%d tries in 10 s, want 11", b.fetches)
@@ -318,7 +318,7 @@ func TestQueueIsAway(t *testing.T) {
 		b.fetchErr = nil
 		b.mu.Unlock()
 		d := b.put("u1")
-		time.Sleep(2 * time.Second)
+		b.pass(2 * time.Second)
 		stop()
 		if diff := cmp.Diff([]string{"ack"}, d.fate()); diff != "" {
 			t.Errorf("item (-want +got):\n%s", diff)
@@ -332,9 +332,9 @@ func TestDeliveredAgain(t *testing.T) {
 		b.model = func(ctx context.Context, _ string) error { return sleep(ctx, 25*time.Second) }
 		first := b.put("u1")
 		stop := b.start()
-		time.Sleep(15 * time.Second)
+		b.pass(15 * time.Second)
 		second := b.put("u1")
-		time.Sleep(time.Minute)
+		b.pass(time.Minute)
 		stop()
 		if len(first.fate()) != 0 || first.alive() != 1 {
 			t.Errorf("the earlier delivery: %v after %d signs of life, want none after 1", first.fate(), first.alive())
@@ -359,7 +359,7 @@ func TestOneFailureTouchesNoOther(t *testing.T) {
 		}
 		good, bad := b.put("good"), b.put("bad")
 		stop := b.start()
-		time.Sleep(2 * time.Second)
+		b.pass(2 * time.Second)
 		stop()
 		if diff := cmp.Diff([]string{"ack"}, good.fate()); diff != "" {
 			t.Errorf("the good run (-want +got):\n%s", diff)
