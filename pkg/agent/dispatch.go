@@ -116,7 +116,7 @@ func (l *loop) dispatch(ctx context.Context, request assembled) (answered, error
 	l.snapshots = append(l.snapshots, request.fresh...)
 	l.deps.Chaos("context.captured")
 	call := &call{loop: l, request: request, invocation: invocation}
-	response, err := l.deps.Model.Stream(ctx, l.modelRequest(request, call.guard(ctx)), call.delta(ctx))
+	response, err := call.stream(ctx)
 	l.deps.Chaos("model.answered")
 	if saveErr := call.flush(ctx, err == nil); saveErr != nil {
 		return answered{}, saveErr
@@ -169,21 +169,19 @@ func (l *loop) publish(request assembled, dispatched bool) {
 	l.deps.Live(Live{Type: "context_budget", Run: l.run.UID, Turn: request.turn, Budget: &measured, Dispatched: dispatched})
 }
 
-// delta takes the streamed increments; they are merged into few entries. After an increment could not be stored the
+// delta stores one streamed increment, merged with its neighbours into few entries. After one could not be stored the
 // rest is dropped here, and flush reports it.
-func (c *call) delta(ctx context.Context) func(provider.Delta) {
-	return func(d provider.Delta) {
-		if c.saveErr != nil || d.Kind == provider.DeltaToolCall {
-			return
-		}
-		event := runevent.Event{Type: runevent.TypeBody, Text: d.Text, Block: d.Block, Evidence: invocationEvidence(c.invocation)}
-		if d.Kind == provider.DeltaThinking {
-			event.Type = runevent.TypeReasoning
-		}
-		event.Evidence.ResponseID = d.ResponseID
-		event.Evidence.AgentID, event.Evidence.AgentRunID = c.loop.run.AgentKey, c.loop.run.UID
-		c.saveErr = c.appendAll(ctx, c.increments.Add(event, d.At))
+func (c *call) delta(ctx context.Context, d provider.Delta) {
+	if c.saveErr != nil || d.Kind == provider.DeltaToolCall {
+		return
 	}
+	event := runevent.Event{Type: runevent.TypeBody, Text: d.Text, Block: d.Block, Evidence: invocationEvidence(c.invocation)}
+	if d.Kind == provider.DeltaThinking {
+		event.Type = runevent.TypeReasoning
+	}
+	event.Evidence.ResponseID = d.ResponseID
+	event.Evidence.AgentID, event.Evidence.AgentRunID = c.loop.run.AgentKey, c.loop.run.UID
+	c.saveErr = c.appendAll(ctx, c.increments.Add(event, d.At))
 }
 
 func (c *call) appendAll(ctx context.Context, events []runevent.Event) error {
@@ -259,13 +257,14 @@ func (c *call) failed(ctx context.Context, err error) error {
 	l := c.loop
 	if failed.Class == provider.ClassRejected && ctx.Err() == nil {
 		why := l.rejected(failed)
-		if saveErr := l.append(ctx, runevent.Event{
-			Type: runevent.TypeModelRejected, Purpose: runevent.PurposeMain, Reason: ReasonOutputCapRejected,
-			Message: why.Message, Record: &c.invocation.ContextRef, Evidence: invocationEvidence(c.invocation),
-		}); saveErr != nil {
+		l.publish(c.request, false)
+		if saveErr := c.withdraw(ctx, ReasonOutputCapRejected, why.Message); saveErr != nil {
 			return saveErr
 		}
 		return &refused{record: c.invocation.ContextRef, Failure: *why}
+	}
+	if ctx.Err() != nil && !failed.Dispatched {
+		return errors.Join(context.Cause(ctx), c.unsent(ctx))
 	}
 	if ctx.Err() != nil {
 		return errors.Join(context.Cause(ctx), &partial{failed: failed, invocation: c.invocation})
@@ -287,6 +286,25 @@ func (c *call) failed(ctx context.Context, err error) error {
 	}
 	l.deps.Chaos("model.failed")
 	return err
+}
+
+// withdraw records that the captured request was not sent: it does not count, and leaves no message.
+func (c *call) withdraw(ctx context.Context, reason, text string) error {
+	return c.loop.append(ctx, runevent.Event{
+		Type: runevent.TypeModelRejected, Purpose: runevent.PurposeMain, Reason: reason,
+		Message: text, Record: &c.invocation.ContextRef, Evidence: invocationEvidence(c.invocation),
+	})
+}
+
+// unsent withdraws a request before which the run's end came. A worker that is stopping writes nothing: the next one
+// captures the request again.
+func (c *call) unsent(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), ErrHandBack) {
+		return nil
+	}
+	saving, cancel := c.loop.beyond(ctx)
+	defer cancel()
+	return c.withdraw(saving, ReasonCancelled, "the run ended before the request was sent")
 }
 
 // partial is a dispatched request that the run's end cut short.

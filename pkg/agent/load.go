@@ -125,7 +125,7 @@ func applyTail(ctx context.Context, log runevent.Log, store cas.Store, stream ru
 
 // object reads and decodes one object of the run's session.
 func object[T any](ctx context.Context, l *loop, ref cas.Ref) (T, error) {
-	raw, err := l.deps.Store.Get(ctx, l.run.Scope(), ref)
+	raw, err := l.body(ctx, ref)
 	if err != nil {
 		var zero T
 		return zero, err

@@ -143,6 +143,8 @@ func (l *loop) open(ctx context.Context) error {
 	if l.state.StateRef != nil {
 		l.committed = l.state.StateRef.Digest
 	}
+	// What the last commit closed is durable: neither the next history nor an input stores it again.
+	l.list, l.assembler.input = l.state.List, l.state.List
 	l.journal = runevent.NewWriter(l.deps.Log, runevent.WriterConfig{
 		Stream: l.run.Stream(), Head: l.state.Head, StateRef: l.state.StateRef, Put: l.put, Now: l.deps.Now,
 	})

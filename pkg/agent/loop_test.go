@@ -235,7 +235,7 @@ func TestCancel(t *testing.T) {
 					}
 				}
 			},
-			history: []string{"user", "assistant:aborted"},
+			history: []string{"user"},
 		},
 		"during the model call": {
 			setup: func(w *world, cancel context.CancelCauseFunc) {
@@ -243,7 +243,7 @@ func TestCancel(t *testing.T) {
 					onDelta(provider.Delta{Kind: provider.DeltaText, Text: "par", At: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC)})
 					cancel(ErrCancelled)
 					half := message.Message{Content: message.Blocks(message.Block{Type: message.BlockText, Text: "par"})}
-					return provider.Response{}, &provider.Error{Class: provider.ClassCancelled, Partial: &half, Err: ctx.Err()}
+					return provider.Response{}, &provider.Error{Class: provider.ClassCancelled, Dispatched: true, Partial: &half, Err: ctx.Err()}
 				}}
 			},
 			history: []string{"user", "assistant:aborted"}, sent: 1,

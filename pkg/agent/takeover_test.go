@@ -28,6 +28,9 @@ func (w *world) dies(point string, n int, work func()) (died bool) {
 	defer func() {
 		w.chaos = nil
 		if r := recover(); r != nil {
+			if aside, ok := r.(*Panic); ok {
+				r = aside.Reason
+			}
 			if _, ok := r.(killed); !ok {
 				panic(r)
 			}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -93,6 +94,7 @@ func (l *loop) concurrent(calls []message.Block) bool {
 type outcome struct {
 	result tool.Result
 	err    error
+	fault  *Panic
 }
 
 // runConcurrently starts every unfinished call and records each result as it comes. Only this goroutine appends.
@@ -108,15 +110,20 @@ func (l *loop) runConcurrently(ctx context.Context, answer answered, calls []mes
 	go func() {
 		for _, i := range pending {
 			group.Go(func() error {
-				outcomes[i].result, outcomes[i].err = l.tools.Call(ctx, toolCall(calls[i]), func(string) {})
+				got := &outcomes[i]
+				got.fault = caught(func() { got.result, got.err = l.tools.Call(ctx, toolCall(calls[i]), func(string) {}) })
 				done <- i
 				return nil
 			})
 		}
 	}()
 	var first error
+	var fault *Panic
 	for range pending {
 		i := <-done
+		if fault = cmp.Or(fault, outcomes[i].fault); outcomes[i].fault != nil {
+			continue
+		}
 		if first != nil && ctx.Err() == nil {
 			continue // the log or the store is away
 		}
@@ -126,6 +133,9 @@ func (l *loop) runConcurrently(ctx context.Context, answer answered, calls []mes
 		} else if first == nil {
 			first = err
 		}
+	}
+	if fault != nil {
+		panic(fault)
 	}
 	return first
 }

@@ -20,7 +20,9 @@ type State struct {
 	StateRef *cas.Ref
 	// History references every message in order: committed ones, and accepted prompts from the moment that their
 	// message.user was appended.
-	History    []cas.MessageRef
+	History []cas.MessageRef
+	// List is the history before the latest committed step, as it is stored: its segments are durable.
+	List       cas.MessageList
 	Snapshots  []cas.Ref
 	Sections   *cas.Ref
 	Checkpoint *cas.Ref
@@ -147,6 +149,7 @@ func FromState(s AgentState, ref cas.Ref, history []cas.MessageRef) State {
 // Commit moves the state on by a committed step. The state.committed entry that names it is then applied with Apply.
 func (s *State) Commit(committed AgentState, ref cas.Ref) {
 	s.StateRef = &ref
+	s.List = committed.History
 	s.History = append(s.History, committed.Step.StepRefs(ref.Digest)...)
 	s.Snapshots, s.Sections, s.Checkpoint = committed.Snapshots, committed.Sections, committed.Checkpoint
 	s.Model, s.Earlier, s.Recent = committed.Model, committed.Earlier, committed.Recent

@@ -155,6 +155,9 @@ func (h *host) dies(uid, prompt, point string, nth int) (died bool) {
 	defer func() {
 		h.chaos = func(string) {}
 		if r := recover(); r != nil {
+			if aside, ok := r.(*agent.Panic); ok {
+				r = aside.Reason
+			}
 			if _, ok := r.(death); !ok {
 				panic(r)
 			}

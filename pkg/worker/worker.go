@@ -3,9 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -247,11 +245,11 @@ var errPanic = errors.New("the execution panicked")
 
 // panicked logs a fault without what may be content: only the runtime's own texts are quoted.
 func (w *Worker) panicked(item Item, reason any) {
-	text := fmt.Sprintf("%T", reason)
-	if fault, ok := reason.(runtime.Error); ok {
-		text = fault.Error()
+	fault, aside := reason.(*agent.Panic)
+	if !aside {
+		fault = &agent.Panic{Reason: reason, Stack: debug.Stack()}
 	}
-	w.Logger.Error("run panicked", "namespace", item.Namespace, "run", item.RunName, "panic", text, "stack", string(debug.Stack()))
+	w.Logger.Error("run panicked", "namespace", item.Namespace, "run", item.RunName, "panic", fault.Error(), "stack", string(fault.Stack))
 }
 
 // settle decides what becomes of the item. It is the only place where items are acknowledged.
