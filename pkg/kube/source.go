@@ -56,6 +56,8 @@ func (s *Source) Load(ctx context.Context, item worker.Item) (worker.Job, error)
 	case run.Spec.Cancel || !run.DeletionTimestamp.IsZero():
 		job.Ending = agent.ErrCancelled
 		return job, nil
+	case owner.Spec.Suspend && !begun(run): // it was queued before the session was suspended
+		return worker.Job{}, notReady(api.SessionReasonSuspended, "AgentSession %s is suspended", owner.Name)
 	}
 	if err := l.fill(&job, run, owner); err != nil {
 		return l.unready(job, run, err)

@@ -203,9 +203,11 @@ func TestLoadStops(t *testing.T) {
 		"a deleted session goes before a cancel": {change: func(c *cluster) {
 			c.session.DeletionTimestamp, c.session.Finalizers, c.run.Spec.Cancel = &deleted, []string{api.FinalizerSession}, true
 		}, ending: agent.ErrSessionDeleted},
-		"a cancel needs no provider": {change: func(c *cluster) { c.provider, c.run.Spec.Cancel = nil, true }, ending: agent.ErrCancelled},
-		"the provider is missing":    {change: func(c *cluster) { c.provider = nil }, waits: "ProviderNotFound: ModelProvider models does not exist"},
-		"the model is not declared":  {change: func(c *cluster) { c.session.Spec.Model.Model = "other" }, waits: "ModelNotDeclared: ModelProvider models declares no model other"},
+		"a cancel needs no provider":        {change: func(c *cluster) { c.provider, c.run.Spec.Cancel = nil, true }, ending: agent.ErrCancelled},
+		"the session is suspended":          {change: func(c *cluster) { c.session.Spec.Suspend = true }, waits: "Suspended: AgentSession chat is suspended"},
+		"a cancel needs no session at work": {change: func(c *cluster) { c.session.Spec.Suspend, c.run.Spec.Cancel = true, true }, ending: agent.ErrCancelled},
+		"the provider is missing":           {change: func(c *cluster) { c.provider = nil }, waits: "ProviderNotFound: ModelProvider models does not exist"},
+		"the model is not declared":         {change: func(c *cluster) { c.session.Spec.Model.Model = "other" }, waits: "ModelNotDeclared: ModelProvider models declares no model other"},
 		"the model's sampling is no JSON": {change: func(c *cluster) {
 			c.provider.Spec.Models[0].Sampling = &api.Sampling{Extra: []api.SamplingField{{Name: "x", Value: "-"}}}
 		}, waits: "ProviderNotReady: ModelProvider models: model demo: sampling field x: the value is not JSON"},
@@ -400,7 +402,8 @@ func TestLoadOfARunThatHasBegun(t *testing.T) {
 		refusal string
 		ending  error
 	}{
-		"nothing has changed": {change: func(*cluster) {}},
+		"nothing has changed":       {change: func(*cluster) {}},
+		"the session was suspended": {change: func(c *cluster) { c.session.Spec.Suspend = true }},
 		"the prompt's map has gone": {change: func(c *cluster) {
 			c.run.Spec.Input = &api.RunInput{ConfigMapKeyRef: &api.ConfigMapKeyRef{Name: "prompts", Key: "p"}}
 		}, refusal: "ConfigMap prompts does not exist"},
