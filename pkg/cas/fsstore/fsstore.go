@@ -110,7 +110,7 @@ func (s *Store) put(ctx context.Context, path string, ref cas.Ref, data []byte) 
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp) // gone already once it has its name
+	defer func() { _ = os.Remove(temp) }() // gone already once it has its name
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func intact(path string, ref cas.Ref) bool {
 	if err != nil {
 		return false
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // only read
 	_, err = codec.ReadVerified(file, ref)
 	return err == nil
 }
@@ -232,7 +232,7 @@ func (s *Store) Get(ctx context.Context, scope cas.Scope, ref cas.Ref) ([]byte, 
 	if err != nil {
 		return nil, fmt.Errorf("get: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // only read
 	data, err := codec.ReadVerified(file, ref)
 	if err != nil {
 		return nil, fmt.Errorf("get: %w", err)

@@ -121,7 +121,7 @@ func checkError(t *testing.T, err, want error, text string) {
 		return
 	case err == nil:
 		t.Fatal("got no error")
-	case want != errAny && !errors.Is(err, want):
+	case !errors.Is(want, errAny) && !errors.Is(err, want):
 		t.Errorf("got error %v, want %v", err, want)
 	}
 	if !strings.Contains(err.Error(), text) {

@@ -118,15 +118,10 @@ func orDefault[T comparable](value, fallback T) T {
 }
 
 func (o Options) validate() error {
-	u, err := url.Parse(o.Endpoint)
-	if err != nil {
-		return fmt.Errorf("endpoint: %w", err)
+	if err := checkEndpoint(o.Endpoint); err != nil {
+		return err
 	}
 	switch {
-	case u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("endpoint %q must be an http or https URL", o.Endpoint)
-	case u.Host == "" || u.User != nil || u.RawQuery != "" || (u.Path != "" && u.Path != "/"):
-		return fmt.Errorf("endpoint %q must have a host and nothing behind it: signatures do not survive a path", u.Redacted())
 	case o.Prefix != "" && !prefixPattern.MatchString(o.Prefix):
 		return fmt.Errorf("prefix %q must be words of letters, digits, dots and dashes with slashes between them", o.Prefix)
 	case (o.AccessKey == "") != (o.SecretKey == ""):
@@ -144,6 +139,20 @@ func (o Options) validate() error {
 	}
 	if err := s3utils.CheckValidBucketNameStrict(o.Bucket); err != nil {
 		return fmt.Errorf("bucket %q: %w", o.Bucket, err)
+	}
+	return nil
+}
+
+func checkEndpoint(endpoint string) error {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return fmt.Errorf("endpoint: %w", err)
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("endpoint %q must be an http or https URL", endpoint)
+	case u.Host == "" || u.User != nil || u.RawQuery != "" || (u.Path != "" && u.Path != "/"):
+		return fmt.Errorf("endpoint %q must have a host and nothing behind it: signatures do not survive a path", u.Redacted())
 	}
 	return nil
 }
@@ -200,7 +209,7 @@ func (o Options) serverSide() (encrypt.ServerSide, error) {
 	case EncryptionKMS:
 		return encrypt.NewSSEKMS(o.KMSKey, nil)
 	}
-	return nil, nil
+	return nil, nil //nolint:nilnil // what the client library takes for "ask for nothing"
 }
 
 func newHTTPTransport(o Options) (*http.Transport, error) {

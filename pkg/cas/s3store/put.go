@@ -161,7 +161,7 @@ func (s *Store) read(ctx context.Context, key string, ref cas.Ref) (object, erro
 		}
 		return object{}, err
 	}
-	defer body.Close()
+	defer func() { _ = body.Close() }() // only read
 	most := codec.MaxEncoded(codec.Limit(ref))
 	if info.Size > most {
 		return object{}, fmt.Errorf("%w: stored in %d bytes, at most %d are possible", cas.ErrTooLarge, info.Size, most)

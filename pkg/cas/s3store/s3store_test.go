@@ -175,6 +175,7 @@ func FuzzUnmask(f *testing.F) {
 		req := &http.Request{Method: http.MethodGet, URL: &url.URL{}}
 		resp := &http.Response{StatusCode: status, ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(string(body)))}
 		got := unmask(req, resp)
+		defer got.Body.Close()
 		after, err := io.ReadAll(got.Body)
 		if err != nil || string(after) != string(body) {
 			t.Fatalf("%q became %q, error %v", body, after, err)

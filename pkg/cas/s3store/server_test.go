@@ -44,7 +44,7 @@ func server(t testing.TB) *services.S3 {
 	t.Helper()
 	folder := services.Folder(t)
 	shared.once.Do(func() {
-		shared.dir, shared.err = os.MkdirTemp("", "s3store-test-")
+		shared.dir, shared.err = os.MkdirTemp("", "s3store-test-") //nolint:usetesting // outlives the test that comes first
 		if shared.err == nil {
 			shared.s3, shared.err = services.StartS3(context.Background(), services.S3Options{Programs: folder, Dir: shared.dir})
 		}

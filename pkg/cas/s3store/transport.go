@@ -37,7 +37,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	t.observe(resp)
 	if err := checkEncryption(req, resp); err != nil {
-		resp.Body.Close()
+		_ = resp.Body.Close() // nobody wants the rest
 		return nil, err
 	}
 	return unmask(req, resp), nil
