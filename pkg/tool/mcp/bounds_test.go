@@ -111,7 +111,7 @@ func TestProgressFloodIsBounded(t *testing.T) {
 
 func TestErrorTextsAreBoundedAndBlanked(t *testing.T) {
 	f := &fake{call: func(w http.ResponseWriter, r *http.Request, req rpcRequest) {
-		rpcFail(w, req, 200, -32603, r.Header.Get("Authorization")+strings.Repeat(" more", 4000))
+		rpcFail(w, req, http.StatusOK, -32603, r.Header.Get("Authorization")+strings.Repeat(" more", 4000))
 	}}
 	cfg := config(f.start(t).URL)
 	cfg.BearerToken = secret
@@ -125,14 +125,16 @@ func TestErrorTextsAreBoundedAndBlanked(t *testing.T) {
 // settled waits until no more goroutines run than before.
 func settled(t *testing.T, before int) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.After(10 * time.Second)
+	look := time.NewTicker(5 * time.Millisecond) // nothing tells when a goroutine is gone
+	defer look.Stop()
 	for runtime.NumGoroutine() > before {
-		if time.Now().After(deadline) {
+		select {
+		case <-look.C:
+		case <-deadline:
 			stacks := make([]byte, 1<<20)
 			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
 		}
-		runtime.Gosched()
-		time.Sleep(5 * time.Millisecond) // the pause between two looks, not an assumption about time
 	}
 }
 

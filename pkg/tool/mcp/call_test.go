@@ -80,39 +80,43 @@ var failures = map[string]struct {
 	},
 	"a redirect": {
 		call: func(w http.ResponseWriter, r *http.Request, _ rpcRequest) {
-			http.Redirect(w, r, "http://127.0.0.1:1/", 308)
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusPermanentRedirect)
 		},
 		outcome: "transport", text: []string{"a redirect, which is not followed", "was not run"},
 	},
 	"a JSON-RPC error": {
 		call: func(w http.ResponseWriter, _ *http.Request, req rpcRequest) {
-			rpcFail(w, req, 200, -32602, "n must be positive")
+			rpcFail(w, req, http.StatusOK, -32602, "n must be positive")
 		},
 		outcome: "protocol", text: []string{"reports an error: n must be positive (error -32602)"},
 	},
 	"a JSON-RPC error with HTTP 400": {
 		call: func(w http.ResponseWriter, _ *http.Request, req rpcRequest) {
-			rpcFail(w, req, 400, -32602, "n must be positive")
+			rpcFail(w, req, http.StatusBadRequest, -32602, "n must be positive")
 		},
 		outcome: "protocol", text: []string{"refused the call (HTTP 400)", "n must be positive", "was not run"},
 	},
 	"refused credentials": {
-		call:    func(w http.ResponseWriter, _ *http.Request, _ rpcRequest) { w.WriteHeader(403) },
+		call:    func(w http.ResponseWriter, _ *http.Request, _ rpcRequest) { w.WriteHeader(http.StatusForbidden) },
 		outcome: "transport", text: []string{"refused the session's credentials (HTTP 403)", "was not run"},
 	},
 	"too many requests": {
 		call: func(w http.ResponseWriter, _ *http.Request, _ rpcRequest) {
 			w.Header().Set("Retry-After", "7")
-			w.WriteHeader(429)
+			w.WriteHeader(http.StatusTooManyRequests)
 		},
 		outcome: "transport", text: []string{"is busy (HTTP 429)", "It asks to wait: 7.", "was not run"},
 	},
 	"a bad gateway, risky tool": {
-		call:    func(w http.ResponseWriter, _ *http.Request, _ rpcRequest) { http.Error(w, "bad gateway", 502) },
+		call: func(w http.ResponseWriter, _ *http.Request, _ rpcRequest) {
+			http.Error(w, "bad gateway", http.StatusBadGateway)
+		},
 		outcome: "transport", text: []string{"failed (HTTP 502)", "Its effect is unknown"},
 	},
 	"a bad gateway, read-only tool": {
-		call: func(w http.ResponseWriter, _ *http.Request, _ rpcRequest) { http.Error(w, "bad gateway", 502) },
+		call: func(w http.ResponseWriter, _ *http.Request, _ rpcRequest) {
+			http.Error(w, "bad gateway", http.StatusBadGateway)
+		},
 		tool: "srv__add", outcome: "transport", text: []string{"failed (HTTP 502)", "It may be called again"},
 	},
 	"an event stream that ends without a response": {
@@ -192,9 +196,11 @@ func TestSessionThatEnded(t *testing.T) {
 	ways := map[string]func(http.ResponseWriter, rpcRequest){
 		"404": plain(404), "410": plain(410), "400": plain(400),
 		"400 with a JSON-RPC error": func(w http.ResponseWriter, req rpcRequest) {
-			rpcFail(w, req, 400, -32000, "Bad Request: No valid session ID provided")
+			rpcFail(w, req, http.StatusBadRequest, -32000, "Bad Request: No valid session ID provided")
 		},
-		"404 with a JSON-RPC error": func(w http.ResponseWriter, req rpcRequest) { rpcFail(w, req, 404, -32001, "Session not found") },
+		"404 with a JSON-RPC error": func(w http.ResponseWriter, req rpcRequest) {
+			rpcFail(w, req, http.StatusNotFound, -32001, "Session not found")
+		},
 	}
 	for name, refuse := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -275,9 +281,9 @@ func TestServerThatWasRestarted(t *testing.T) {
 	}
 	serve := func(l net.Listener) (*fake, *http.Server) {
 		f := &fake{pages: []string{"[" + plainTool + "," + riskyTool + "]"}, sessions: map[string]bool{}}
-		server := &http.Server{Handler: f}
-		server.SetKeepAlivesEnabled(false) // so that no old connection is tried after the restart
-		go server.Serve(l)
+		server := &http.Server{Handler: f, ReadHeaderTimeout: time.Minute}
+		server.SetKeepAlivesEnabled(false)  // so that no old connection is tried after the restart
+		go func() { _ = server.Serve(l) }() // ends with ErrServerClosed
 		return f, server
 	}
 	_, first := serve(l)

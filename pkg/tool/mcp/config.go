@@ -195,7 +195,7 @@ func (c ServerConfig) checkHeader(h Header) error {
 }
 
 func notToken(r rune) bool {
-	return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 }
 
 func notHeaderValue(r rune) bool { return r != '\t' && r < ' ' || r == 0x7f }

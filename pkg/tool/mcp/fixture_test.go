@@ -117,7 +117,10 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (f *fake) list(w http.ResponseWriter, req rpcRequest) {
 	page := 0
 	if req.Params.Cursor != "" {
-		fmt.Sscanf(req.Params.Cursor, "page-%d", &page)
+		if _, err := fmt.Sscanf(req.Params.Cursor, "page-%d", &page); err != nil {
+			rpcFail(w, req, http.StatusOK, -32602, "unknown cursor")
+			return
+		}
 	}
 	next := ""
 	if page+1 < len(f.pages) {

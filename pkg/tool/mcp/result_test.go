@@ -105,7 +105,7 @@ func TestLongResultsAreCutBetweenCharacters(t *testing.T) {
 			if cut == nil || cut.Bytes != tc.bytes || cut.Limit != 1000 {
 				t.Fatalf("facts %+v, want %d bytes and the limit", cut, tc.bytes)
 			}
-			all, kept := content.Text, ""
+			all := content.Text
 			for _, b := range content.Blocks {
 				all += b.Text
 			}

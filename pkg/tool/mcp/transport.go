@@ -118,7 +118,7 @@ func (t *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Body = &closer{ReadCloser: resp.Body, cancel: cancel}
 	if err := t.judge(ex, resp, expects(req)); err != nil {
-		resp.Body.Close()
+		_ = resp.Body.Close() // nobody wants the rest
 		ex.note(func(f *facts) { f.fault = err })
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func expects(req *http.Request) expectation {
 	if err != nil {
 		return nothing
 	}
-	defer body.Close()
+	defer func() { _ = body.Close() }() // bytes in memory
 	var call struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
@@ -188,7 +188,7 @@ func (t *roundTripper) judge(ex *exchange, resp *http.Response, want expectation
 // connection.
 func keepError(ex *exchange, resp *http.Response, media string) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	resp.Body.Close()
+	_ = resp.Body.Close() // only read
 	if err != nil || media != "application/json" {
 		return &statusError{status: resp.StatusCode}
 	}
@@ -217,7 +217,7 @@ func buffer(ex *exchange, resp *http.Response) error {
 	if err != nil {
 		return err
 	}
-	resp.Body.Close()
+	_ = resp.Body.Close() // only read
 	if _, err := jsonrpc.DecodeMessage(body); err != nil {
 		return &mediaError{media: "JSON that is no JSON-RPC message"}
 	}
