@@ -201,7 +201,7 @@ func part(b message.Block) (*sdk.ContentBlockParamUnion, error) {
 	switch b.Type {
 	case message.BlockText:
 		if blank(b.Text) {
-			return nil, nil
+			return nil, nil //nolint:nilnil // as documented: there is no block, and nothing is wrong with that
 		}
 		block := sdk.NewTextBlock(b.Text)
 		return &block, nil

@@ -107,7 +107,7 @@ func TestRequests(t *testing.T) {
 		assistant(toolCall("t3", "add", `{}`)),
 		result("t3", message.Blocks(picture("aW1n"))),
 		assistant(thinking("foreign", "sig-of-another-protocol"), text("Done.")),
-		message.Message{Role: message.RoleUser, Content: message.Blocks(text("third"), picture("aW1n"))},
+		{Role: message.RoleUser, Content: message.Blocks(text("third"), picture("aW1n"))},
 	}
 	type prepared struct {
 		cfg Config

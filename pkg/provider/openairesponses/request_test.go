@@ -107,7 +107,7 @@ func TestRequests(t *testing.T) {
 		toolResult("c1", message.Text("3")),
 		toolResult("c2", message.Blocks(text("see", ""), picture("aW1n"))),
 		said(text("Done.", ""), thinking("left out: nothing follows", `{"id":"rs_3","encrypted_content":"gCCC"}`)),
-		message.Message{Role: message.RoleUser, Content: message.Blocks(text("second", ""), picture("aW1n"))},
+		{Role: message.RoleUser, Content: message.Blocks(text("second", ""), picture("aW1n"))},
 	}
 	type prepared struct {
 		cfg Config

@@ -98,7 +98,7 @@ func answers(t *testing.T, a Adapter) {
 	})
 	t.Run("an error body that stops coming still has its status", func(t *testing.T) {
 		o, _ := a.call(t, wire.Config{IdleTimeout: 100 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(400)
+			w.WriteHeader(http.StatusBadRequest)
 			writeFrames(w, []string{"half of an err"})
 			<-r.Context().Done()
 		})
@@ -151,6 +151,12 @@ func endings(t *testing.T, a Adapter) {
 	for !strings.Contains(begun[len(begun)-1], "Hello.") {
 		begun = begun[:len(begun)-1]
 	}
+	silences(t, a, begun)
+	cancels(t, a, begun)
+}
+
+// silences are calls that the adapter ends because nothing comes; begun is a response up to its text.
+func silences(t *testing.T, a Adapter, begun []string) {
 	t.Run("no answer at all", func(t *testing.T) {
 		o, _ := a.call(t, wire.Config{IdleTimeout: 50 * time.Millisecond}, Silence)
 		if f := o.Failure; f == nil || f.Class != provider.ClassTransient || f.Code != "idle_timeout" || f.HTTPStatus != 0 || !errors.Is(o.Err, wire.ErrIdleTimeout) {
@@ -173,6 +179,10 @@ func endings(t *testing.T, a Adapter) {
 			t.Errorf("failure %+v", f)
 		}
 	})
+}
+
+// cancels are calls that the caller ends.
+func cancels(t *testing.T, a Adapter, begun []string) {
 	t.Run("cancelled before the start", func(t *testing.T) {
 		server := NewServer(t, Silence)
 		ctx, cancel := context.WithCancel(context.Background())

@@ -18,7 +18,7 @@ import (
 type canned struct{ stream []byte }
 
 func (c *canned) RoundTrip(*http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(bytes.NewReader(c.stream))}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(bytes.NewReader(c.stream))}, nil
 }
 
 // Fuzz states that no stream breaks the adapter: it ends with an error of the port, or with a message that can be stored

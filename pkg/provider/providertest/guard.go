@@ -114,85 +114,95 @@ func wantRejected(t *testing.T, o Outcome, cause error) {
 }
 
 func network(t *testing.T, a Adapter) {
-	t.Run("nobody listens", func(t *testing.T) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := l.Addr().String()
-		_ = l.Close()
-		o := Call(context.Background(), t, a.Client(t, wire.Config{BaseURL: "http://" + address}), Request(a.API))
-		if f := o.Failure; f == nil || f.Class != provider.ClassTransient || f.Code != "connect" || f.HTTPStatus != 0 {
-			t.Errorf("failure %+v", f)
-		}
-	})
-	t.Run("a certificate of an unknown authority, and the bundle that makes it known", func(t *testing.T) {
-		server, pem := NewTLSServer(t, Frames(a.Text("Hello.")...))
-		o := Call(context.Background(), t, a.Client(t, wire.Config{BaseURL: server.URL}), Request(a.API))
-		if f := o.Failure; f == nil || f.Class != provider.ClassTransient || f.Code != "tls" {
-			t.Errorf("failure %+v", f)
-		}
-		o = Call(context.Background(), t, a.Client(t, wire.Config{BaseURL: server.URL, CABundle: pem}), Request(a.API))
-		if o.Err != nil {
-			t.Errorf("with the bundle: %v", errors.Unwrap(o.Err))
-		}
-	})
-	t.Run("a proxy is used when it is configured and never taken from the environment", func(t *testing.T) {
-		proxy := NewServer(t, Frames(a.Text("Hello.")...)) // answers for any host
-		for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"} {
-			t.Setenv(name, proxy.URL)
-		}
-		server := NewServer(t, Frames(a.Text("Hello.")...))
-		if o := Call(context.Background(), t, a.Client(t, wire.Config{BaseURL: server.URL}), Request(a.API)); o.Err != nil {
-			t.Fatal(o.Err)
-		}
-		if len(proxy.Requests()) != 0 {
-			t.Error("the environment's proxy was used")
-		}
-		o := Call(context.Background(), t, a.Client(t, wire.Config{BaseURL: "http://models.invalid", Proxy: proxy.URL}), Request(a.API))
-		if o.Err != nil || len(proxy.Requests()) != 1 {
-			t.Errorf("error %v, %d requests at the proxy", o.Err, len(proxy.Requests()))
-		}
-	})
-	t.Run("configured headers go out, the environment's keys do not", func(t *testing.T) {
-		for _, key := range a.EnvKeys {
-			t.Setenv(key, "ambient: ambient-value")
-		}
-		server := NewServer(t, Frames(a.Text("Hello.")...))
-		s, err := a.New(wire.Config{BaseURL: server.URL, Headers: map[string]string{"x-team": "blue"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if o := Call(context.Background(), t, s, Request(a.API)); o.Err != nil {
-			t.Fatal(o.Err)
-		}
-		got := server.Requests()[0]
-		if got.Header.Get("X-Team") != "blue" {
-			t.Errorf("headers %v", got.Header)
-		}
-		for name, values := range got.Header {
-			for _, v := range values {
-				if bytes.Contains([]byte(v), []byte("ambient")) || name == "Ambient" || name == "Authorization" || name == "X-Api-Key" {
-					t.Errorf("ambient header %s: %s", name, v)
-				}
+	t.Run("nobody listens", func(t *testing.T) { nobodyListens(t, a) })
+	t.Run("a certificate of an unknown authority, and the bundle that makes it known", func(t *testing.T) { certificates(t, a) })
+	t.Run("a proxy is used when it is configured and never taken from the environment", func(t *testing.T) { proxies(t, a) })
+	t.Run("configured headers go out, the environment's keys do not", func(t *testing.T) { headers(t, a) })
+	t.Run("a connection is used again after a whole response", func(t *testing.T) { reuse(t, a) })
+}
+
+func nobodyListens(t *testing.T, a Adapter) {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	o := Call(context.Background(), t, a.Client(t, wire.Config{BaseURL: "http://" + address}), Request(a.API))
+	if f := o.Failure; f == nil || f.Class != provider.ClassTransient || f.Code != "connect" || f.HTTPStatus != 0 {
+		t.Errorf("failure %+v", f)
+	}
+}
+
+func certificates(t *testing.T, a Adapter) {
+	server, pem := NewTLSServer(t, Frames(a.Text("Hello.")...))
+	o := Call(context.Background(), t, a.Client(t, wire.Config{BaseURL: server.URL}), Request(a.API))
+	if f := o.Failure; f == nil || f.Class != provider.ClassTransient || f.Code != "tls" {
+		t.Errorf("failure %+v", f)
+	}
+	o = Call(context.Background(), t, a.Client(t, wire.Config{BaseURL: server.URL, CABundle: pem}), Request(a.API))
+	if o.Err != nil {
+		t.Errorf("with the bundle: %v", errors.Unwrap(o.Err))
+	}
+}
+
+func proxies(t *testing.T, a Adapter) {
+	proxy := NewServer(t, Frames(a.Text("Hello.")...)) // answers for any host
+	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"} {
+		t.Setenv(name, proxy.URL)
+	}
+	server := NewServer(t, Frames(a.Text("Hello.")...))
+	if o := Call(context.Background(), t, a.Client(t, wire.Config{BaseURL: server.URL}), Request(a.API)); o.Err != nil {
+		t.Fatal(o.Err)
+	}
+	if len(proxy.Requests()) != 0 {
+		t.Error("the environment's proxy was used")
+	}
+	o := Call(context.Background(), t, a.Client(t, wire.Config{BaseURL: "http://models.invalid", Proxy: proxy.URL}), Request(a.API))
+	if o.Err != nil || len(proxy.Requests()) != 1 {
+		t.Errorf("error %v, %d requests at the proxy", o.Err, len(proxy.Requests()))
+	}
+}
+
+func headers(t *testing.T, a Adapter) {
+	for _, key := range a.EnvKeys {
+		t.Setenv(key, "ambient: ambient-value")
+	}
+	server := NewServer(t, Frames(a.Text("Hello.")...))
+	s, err := a.New(wire.Config{BaseURL: server.URL, Headers: map[string]string{"x-team": "blue"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := Call(context.Background(), t, s, Request(a.API)); o.Err != nil {
+		t.Fatal(o.Err)
+	}
+	got := server.Requests()[0]
+	if got.Header.Get("X-Team") != "blue" {
+		t.Errorf("headers %v", got.Header)
+	}
+	for name, values := range got.Header {
+		for _, v := range values {
+			if bytes.Contains([]byte(v), []byte("ambient")) || name == "Ambient" || name == "Authorization" || name == "X-Api-Key" {
+				t.Errorf("ambient header %s: %s", name, v)
 			}
 		}
-	})
-	t.Run("a connection is used again after a whole response", func(t *testing.T) {
-		server := NewServer(t, Frames(a.Text("Hello.")...))
-		dials := 0
-		dialer := &net.Dialer{}
-		client := a.Client(t, wire.Config{BaseURL: server.URL, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			dials++
-			return dialer.DialContext(ctx, network, address)
-		}})
-		for range 3 {
-			if o := Call(context.Background(), t, client, Request(a.API)); o.Err != nil {
-				t.Fatal(o.Err)
-			}
+	}
+}
+
+func reuse(t *testing.T, a Adapter) {
+	server := NewServer(t, Frames(a.Text("Hello.")...))
+	dials := 0
+	dialer := &net.Dialer{}
+	client := a.Client(t, wire.Config{BaseURL: server.URL, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		dials++
+		return dialer.DialContext(ctx, network, address)
+	}})
+	for range 3 {
+		if o := Call(context.Background(), t, client, Request(a.API)); o.Err != nil {
+			t.Fatal(o.Err)
 		}
-		if dials != 1 {
-			t.Errorf("%d connections for 3 calls, want 1", dials)
-		}
-	})
+	}
+	if dials != 1 {
+		t.Errorf("%d connections for 3 calls, want 1", dials)
+	}
 }

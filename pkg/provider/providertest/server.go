@@ -88,7 +88,7 @@ func Frames(frames ...string) Reply {
 func writeFrames(w http.ResponseWriter, frames []string) {
 	for _, frame := range frames {
 		_, _ = io.WriteString(w, frame)
-		w.(http.Flusher).Flush()
+		_ = http.NewResponseController(w).Flush() // the client is gone when it fails
 	}
 }
 

@@ -32,7 +32,7 @@ type Adapter struct {
 }
 
 // Secret is the API key that the suite's clients have, and what no error may show.
-const Secret = "key-that-must-stay-secret"
+const Secret = "key-that-must-stay-secret" //nolint:gosec // opens nothing
 
 // Run runs the suite.
 func Run(t *testing.T, a Adapter) {
@@ -122,33 +122,7 @@ func (a Adapter) call(t *testing.T, cfg wire.Config, reply Reply) (Outcome, *Ser
 }
 
 func responses(t *testing.T, a Adapter) {
-	now := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
-	clock := func() time.Time { now = now.Add(time.Second); return now }
-	t.Run("a response has text, usage, stop reason, ids and increments with times", func(t *testing.T) {
-		o, _ := a.call(t, wire.Config{Now: clock}, Frames(a.Text("Hel", "lo.")...))
-		if o.Err != nil {
-			t.Fatal(o.Err)
-		}
-		m := o.Response.Message
-		if m.Role != message.RoleAssistant || m.PlainText() != "Hello." || m.StopReason != message.StopStop ||
-			m.Provider != "p" || m.API != string(a.API) || m.Model != "model-1" {
-			t.Errorf("message %s", message.Encode(m))
-		}
-		if u := m.Usage; u == nil || u.Input == nil || *u.Input != 11 || u.Output == nil || *u.Output != 7 {
-			t.Errorf("usage %s", message.Encode(m))
-		}
-		if o.Response.ResponseID != "resp-1" || o.Response.HTTPStatus != 200 || o.Response.RawStopReason == "" {
-			t.Errorf("response %+v", o.Response)
-		}
-		if len(o.Deltas) != 2 || o.Text() != "Hello." || !o.Deltas[0].At.Before(o.Deltas[1].At) {
-			t.Errorf("increments %+v", o.Deltas)
-		}
-		for _, d := range o.Deltas {
-			if d.Block != 0 || d.ResponseID != "resp-1" {
-				t.Errorf("increment %+v", d)
-			}
-		}
-	})
+	t.Run("a response has text, usage, stop reason, ids and increments with times", func(t *testing.T) { whole(t, a) })
 	plain := strings.Join(a.Text("Hello."), "")
 	mapped := map[string]Reply{
 		"lines that end with CRLF":             Frames(strings.ReplaceAll(plain, "\n", "\r\n")),
@@ -192,6 +166,41 @@ func responses(t *testing.T, a Adapter) {
 			t.Errorf("text %q", text)
 		}
 	})
+}
+
+// whole reads one response and looks at all that it brought.
+func whole(t *testing.T, a Adapter) {
+	now := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+	clock := func() time.Time { now = now.Add(time.Second); return now }
+	o, _ := a.call(t, wire.Config{Now: clock}, Frames(a.Text("Hel", "lo.")...))
+	if o.Err != nil {
+		t.Fatal(o.Err)
+	}
+	m := o.Response.Message
+	if m.Role != message.RoleAssistant || m.PlainText() != "Hello." || m.StopReason != message.StopStop ||
+		m.Provider != "p" || m.API != string(a.API) || m.Model != "model-1" {
+		t.Errorf("message %s", message.Encode(m))
+	}
+	if u := m.Usage; u == nil || u.Input == nil || *u.Input != 11 || u.Output == nil || *u.Output != 7 {
+		t.Errorf("usage %s", message.Encode(m))
+	}
+	if o.Response.ResponseID != "resp-1" || o.Response.HTTPStatus != 200 || o.Response.RawStopReason == "" {
+		t.Errorf("response %+v", o.Response)
+	}
+	wantIncrements(t, o)
+}
+
+// wantIncrements wants "Hel" and "lo.", one after the other, in the first block of "resp-1".
+func wantIncrements(t *testing.T, o Outcome) {
+	t.Helper()
+	if len(o.Deltas) != 2 || o.Text() != "Hello." || !o.Deltas[0].At.Before(o.Deltas[1].At) {
+		t.Errorf("increments %+v", o.Deltas)
+	}
+	for _, d := range o.Deltas {
+		if d.Block != 0 || d.ResponseID != "resp-1" {
+			t.Errorf("increment %+v", d)
+		}
+	}
 }
 
 // withoutNames removes the "event:" lines.

@@ -100,10 +100,10 @@ func accept(resp *http.Response, body *streamBody) error {
 		return nil
 	}
 	// Some servers mislabel their streams, so the first byte decides.
-	switch first := body.first(); {
-	case first == '{' || first == '[':
+	switch body.first() {
+	case '{', '[':
 		return capture(resp, body, "json_response")
-	case first == '<':
+	case '<':
 		return capture(resp, body, "html_response")
 	}
 	return nil

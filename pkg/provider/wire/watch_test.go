@@ -28,7 +28,7 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := sleep(req.Context(), n.headers); err != nil {
 		return nil, err
 	}
-	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Request: req,
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Request: req,
 		Body: &slowBody{n: n, ctx: req.Context()}}, nil
 }
 
@@ -206,7 +206,7 @@ func TestARequestOutsideACallIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.HTTP.Do(req); !errors.Is(err, provider.ErrNoGuard) {
+		if _, err := c.HTTP.Do(req); !errors.Is(err, provider.ErrNoGuard) { //nolint:bodyclose // refused, so there is no response
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
@@ -236,7 +236,7 @@ func TestTheTransportLeavesTheRequestAlone(t *testing.T) {
 	}
 	req.Header.Set("Authorization", "signed")
 	before := req.Header.Clone()
-	if _, err := c.HTTP.Transport.RoundTrip(req); err == nil {
+	if _, err := c.HTTP.Transport.RoundTrip(req); err == nil { //nolint:bodyclose // no response came
 		t.Fatal("no error")
 	}
 	if body != "longer than before" || got.ContentLength != int64(len(body)) {
