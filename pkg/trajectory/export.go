@@ -21,7 +21,7 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // Encode returns the JSON of a document that may leave: encoded once and redacted.
 func Encode(document any) ([]byte, error) {
-	buf := buffers.Get().(*bytes.Buffer)
+	buf := buffers.Get().(*bytes.Buffer) //nolint:forcetypeassert // the pool holds nothing else
 	defer buffers.Put(buf)
 	buf.Reset()
 	enc := json.NewEncoder(buf)

@@ -170,7 +170,7 @@ func TestAnIndexDoesNotChange(t *testing.T) {
 	if diff := cmp.Diff(before, after) + cmp.Diff(runs, old.AllRuns()); diff != "" {
 		t.Errorf("the old index changed:\n%s", diff)
 	}
-	if h.index() != h.index() {
+	if again := h.index(); h.index() != again {
 		t.Error("nothing was added, but there is another index")
 	}
 }

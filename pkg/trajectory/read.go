@@ -160,7 +160,7 @@ func load[T any](ctx context.Context, r *Reader, scope cas.Scope, ref cas.Ref) (
 	}
 	object, err = session.DecodeObject[T](raw)
 	if err != nil {
-		return object, &Notice{Code: CodeNewObject, Digest: ref.Digest, Message: "The stored object has a format that this program does not know."}, nil
+		return object, &Notice{Code: CodeNewObject, Digest: ref.Digest, Message: "The stored object has a format that this program does not know."}, nil //nolint:nilerr // the notice says it
 	}
 	return object, nil, nil
 }

@@ -97,13 +97,17 @@ func (x *indexes) entry(scope cas.Scope) *indexed {
 	defer x.mu.Unlock()
 	if element, ok := x.entries[scope]; ok {
 		x.order.MoveToFront(element)
-		return element.Value.(*indexed)
+		return sessionOf(element)
 	}
 	one := &indexed{scope: scope, turn: make(chan struct{}, 1)}
 	one.turn <- struct{}{}
 	x.entries[scope] = x.order.PushFront(one)
 	x.metrics.indexes.Set(float64(len(x.entries)))
 	return one
+}
+
+func sessionOf(element *list.Element) *indexed {
+	return element.Value.(*indexed) //nolint:forcetypeassert // the list holds nothing else
 }
 
 // grown notes an index's size and lets the least used ones go. An index in use stays good for who has it.
@@ -118,7 +122,9 @@ func (x *indexes) grown(one *indexed) {
 	x.bytes += size - one.bytes
 	one.bytes = size
 	for x.bytes > x.limit && x.order.Len() > 1 {
-		oldest := x.order.Remove(x.order.Back()).(*indexed)
+		last := x.order.Back()
+		oldest := sessionOf(last)
+		x.order.Remove(last)
 		delete(x.entries, oldest.scope)
 		x.bytes -= oldest.bytes
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -58,7 +59,7 @@ func TestARestoredLogIsReadAnew(t *testing.T) {
 	if len(index.Entries) != 6 || len(index.Notices) != 1 || index.Notices[0].Code != trajectory.CodeTruncated || index.Notices[0].To != 28 {
 		t.Errorf("%d entries, notices %+v", len(index.Entries), index.Notices)
 	}
-	if a := s.get(base + "/trajectory?after=" + cursor); a.StatusCode != 410 {
+	if a := s.get(base + "/trajectory?after=" + cursor); a.StatusCode != http.StatusGone {
 		t.Errorf("the old cursor: %s", a.Status)
 	}
 }

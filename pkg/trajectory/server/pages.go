@@ -75,5 +75,5 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 		contentType = "application/octet-stream"
 	}
 	w.Header().Set("Content-Type", contentType)
-	_, _ = w.Write(body) // the client is gone when it fails
+	_, _ = w.Write(body) //nolint:gosec // a file of the built page; the client is gone when it fails
 }

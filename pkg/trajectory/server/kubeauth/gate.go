@@ -99,13 +99,13 @@ type verdict struct {
 func (g *Gate) Authenticate(ctx context.Context, token string) (server.User, error) {
 	sum := sha256.Sum256([]byte(token))
 	key := string(sum[:])
-	if known, ok := g.users.Get(key); ok {
-		return known.(verdict).result()
+	if known, ok := recall[verdict](g.users, key); ok {
+		return known.result()
 	}
-	got, err := g.once(ctx, "t"+key, func(ctx context.Context) (any, error) {
+	got, err := once(ctx, g, "t"+key, func(ctx context.Context) (verdict, error) {
 		v, err := g.review(ctx, token)
 		if err != nil {
-			return nil, err
+			return verdict{}, err
 		}
 		if ttl := g.lifetime(v, token); ttl > 0 {
 			g.users.Add(key, v, ttl)
@@ -115,7 +115,7 @@ func (g *Gate) Authenticate(ctx context.Context, token string) (server.User, err
 	if err != nil {
 		return server.User{}, err
 	}
-	return got.(verdict).result()
+	return got.result()
 }
 
 func (v verdict) result() (server.User, error) {
@@ -188,13 +188,13 @@ func (g *Gate) Allowed(ctx context.Context, user server.User, access server.Acce
 	if err != nil {
 		return false, err
 	}
-	if known, ok := g.allowed.Get(key); ok {
-		return known.(bool), nil
+	if known, ok := recall[bool](g.allowed, key); ok {
+		return known, nil
 	}
-	got, err := g.once(ctx, "a"+key, func(ctx context.Context) (any, error) {
+	return once(ctx, g, "a"+key, func(ctx context.Context) (bool, error) {
 		allowed, err := g.ask(ctx, user, access)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		ttl := g.opts.No
 		if allowed {
@@ -203,10 +203,6 @@ func (g *Gate) Allowed(ctx context.Context, user server.User, access server.Acce
 		g.allowed.Add(key, allowed, ttl)
 		return allowed, nil
 	})
-	if err != nil {
-		return false, err
-	}
-	return got.(bool), nil
 }
 
 // keyOf is a digest of everything that the decision depends on.
@@ -243,8 +239,16 @@ func (g *Gate) ask(ctx context.Context, user server.User, access server.Access) 
 	return answer.Status.Allowed && !answer.Status.Denied, nil
 }
 
+// recall returns the answer that is remembered under a key. One of another type counts as none.
+func recall[T any](from *cache.LRUExpireCache, key string) (T, bool) {
+	known, _ := from.Get(key)
+	answer, ok := known.(T)
+	return answer, ok
+}
+
 // once asks a question once for all who ask it at the same time. One who goes away does not take the answer with them.
-func (g *Gate) once(ctx context.Context, key string, ask func(context.Context) (any, error)) (any, error) {
+// The first letter of the key says which question it is, and so of which type the answer.
+func once[T any](ctx context.Context, g *Gate, key string, ask func(context.Context) (T, error)) (T, error) {
 	done := g.flights.DoChan(key, func() (any, error) {
 		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.opts.Timeout)
 		defer cancel()
@@ -252,8 +256,10 @@ func (g *Gate) once(ctx context.Context, key string, ask func(context.Context) (
 	})
 	select {
 	case result := <-done:
-		return result.Val, result.Err
+		answer, _ := result.Val.(T)
+		return answer, result.Err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		var none T
+		return none, ctx.Err()
 	}
 }
