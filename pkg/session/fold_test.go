@@ -33,7 +33,7 @@ func (f *folder) apply(events ...runevent.Event) *folder {
 	for _, event := range events {
 		sequence := f.state.Head.Sequence + 1
 		event.Evidence.RecordedAt = f.at()
-		head := runevent.Head{Sequence: sequence, Position: uint64(sequence), Digest: cas.Of(fmt.Append(nil, sequence))} //nolint:gosec // small numbers
+		head := runevent.Head{Sequence: sequence, Position: uint64(sequence), Digest: cas.Of(fmt.Append(nil, sequence))}
 		if err := f.state.Apply(runevent.Entry{Sequence: sequence, Event: event}, head); err != nil {
 			f.t.Fatal(err)
 		}

@@ -120,7 +120,7 @@ func StringEnd(s string) int {
 func skipString(raw []byte, i int) int { return i + StringEnd(textOf(raw[i:])) }
 
 // textOf views raw as a string without copying it. The view is only read and does not outlive the call it is made for.
-func textOf(raw []byte) string { return unsafe.String(unsafe.SliceData(raw), len(raw)) }
+func textOf(raw []byte) string { return unsafe.String(unsafe.SliceData(raw), len(raw)) } //nolint:gosec // read only, and gone before raw can change
 
 func skipValue(raw []byte, i int) int {
 	for depth := 0; ; {

@@ -134,7 +134,8 @@ func split(raw json.RawMessage) ([]member, error) {
 			return nil, err
 		}
 		rawKey := bytes.TrimLeft(raw[start:dec.InputOffset()], ", \t\r\n")
-		m := member{key: token.(string), rawKey: rawKey} // the keys of valid JSON are strings
+		key, _ := token.(string) // the keys of valid JSON are strings
+		m := member{key: key, rawKey: rawKey}
 		if err := dec.Decode(&m.value); err != nil {
 			return nil, err
 		}

@@ -34,7 +34,7 @@ func checkValue(raw json.RawMessage, t reflect.Type, path string) error {
 	case reflect.Slice, reflect.Array:
 		var elements []json.RawMessage
 		if raw[0] != '[' || json.Unmarshal(raw, &elements) != nil {
-			return nil // another type: the decoder says so better
+			return nil //nolint:nilerr // another type: the decoder says so better
 		}
 		for i, e := range elements {
 			if err := checkValue(e, t.Elem(), fmt.Sprintf("%s[%d]", path, i)); err != nil {

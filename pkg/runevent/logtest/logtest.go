@@ -127,7 +127,7 @@ func bounded(tb testing.TB) context.Context {
 // diff describes the first record that differs; empty when none does.
 func diff(want, got []runevent.Record) string {
 	for i := range min(len(want), len(got)) {
-		a, b := want[i], got[i]
+		a, b := want[i], got[i] //nolint:gosec // i is below both lengths
 		if a.Stream != b.Stream || a.Head != b.Head || !bytes.Equal(a.Raw, b.Raw) {
 			return fmt.Sprintf("record %d (-want +got):\n%s", i, cmp.Diff(a, b, cmp.AllowUnexported(cas.Digest{})))
 		}

@@ -46,7 +46,7 @@ func (l *Log) WatchHeads(ctx context.Context, ready func(), fn func(Change)) err
 		return l.healed(ctx, err)
 	})
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the end that was asked for is no failure
 	}
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (l *Log) WatchHeads(ctx context.Context, ready func(), fn func(Change)) err
 	for {
 		err := l.patiently(ctx, "watch heads", w.run)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the end that was asked for is no failure
 		}
 		if err != nil {
 			return err

@@ -2,7 +2,6 @@ package natslog_test
 
 import (
 	"bytes"
-	"io"
 	"net"
 	"strings"
 	"sync"
@@ -91,7 +90,7 @@ func (p *lossy) pipe(dst, src net.Conn) {
 				return
 			}
 		}
-		if err == io.EOF || err != nil {
+		if err != nil {
 			return
 		}
 	}
