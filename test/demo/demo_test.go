@@ -135,7 +135,7 @@ func TestScriptKnowsWhatTheToolsSay(t *testing.T) {
 				continue
 			}
 			calls++
-			arguments := json.RawMessage(part.ToolCall.Arguments)
+			arguments := part.ToolCall.Arguments
 			for _, number := range degrees.FindAllString(string(arguments), -1) {
 				if !known[strings.TrimPrefix(number, "-")] {
 					t.Errorf("the script passes %s, which no tool has told: %s", number, arguments)

@@ -79,8 +79,8 @@ func (m message) text() string {
 	return strings.Join(parts, " ")
 }
 
-// get asks for a path and wants the status. Without a token it asks as nobody.
-func (v viewer) get(ctx context.Context, path string, want int) (*http.Response, []byte, error) {
+// get asks for a path and wants the status; it returns the header and the body. Without a token it asks as nobody.
+func (v viewer) get(ctx context.Context, path string, want int) (http.Header, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, v.base+path, nil)
@@ -102,7 +102,7 @@ func (v viewer) get(ctx context.Context, path string, want int) (*http.Response,
 	if response.StatusCode != want {
 		return nil, nil, fmt.Errorf("GET %s: %s, want %d: %.300s", path, response.Status, want, body)
 	}
-	return response, body, nil
+	return response.Header, body, nil
 }
 
 func (v viewer) api(endpoint string) string {
@@ -227,11 +227,11 @@ var asset = regexp.MustCompile(`<(?:script|link)[^>]* (?:src|href)="([^"]+)"`)
 // itself needs no token.
 func (v viewer) page(ctx context.Context, path string) (int, error) {
 	nobody := viewer{base: v.base}
-	response, body, err := nobody.get(ctx, path, http.StatusOK)
+	header, body, err := nobody.get(ctx, path, http.StatusOK)
 	if err != nil {
 		return 0, err
 	}
-	if kind := response.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/html") {
+	if kind := header.Get("Content-Type"); !strings.HasPrefix(kind, "text/html") {
 		return 0, fmt.Errorf("GET %s: content type %q, want a page", path, kind)
 	}
 	at, err := url.Parse(path)
@@ -249,11 +249,11 @@ func (v viewer) page(ctx context.Context, path string) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		response, _, err := nobody.get(ctx, target.Path, http.StatusOK)
+		header, _, err := nobody.get(ctx, target.Path, http.StatusOK)
 		if err != nil {
 			return 0, err
 		}
-		if kind := response.Header.Get("Content-Type"); strings.HasPrefix(kind, "text/html") {
+		if kind := header.Get("Content-Type"); strings.HasPrefix(kind, "text/html") {
 			return 0, fmt.Errorf("GET %s: a page, want a script, style sheet or icon", target.Path)
 		}
 	}
