@@ -158,7 +158,7 @@ func (x *exchange) playStream(r *Reply, s stream) {
 	for _, ev := range events {
 		if ev.chunk {
 			chunks++
-			if pause > 0 && chunks > 1 && !(x.flush() && x.wait(pause)) {
+			if pause > 0 && chunks > 1 && (!x.flush() || !x.wait(pause)) {
 				return
 			}
 		}

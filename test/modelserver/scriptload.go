@@ -237,20 +237,8 @@ func (s *Script) validate() error {
 }
 
 func (r *Reply) validate() error {
-	var kinds []string
-	for kind, is := range map[string]bool{
-		"content": r.Content != nil,
-		"echo":    r.Echo,
-		"raw":     r.Raw != nil,
-		"error":   r.Error != nil && r.Error.AfterChunks == nil,
-		"hang":    r.Hang != nil && r.Hang.AfterChunks == nil,
-	} {
-		if is {
-			kinds = append(kinds, kind)
-		}
-	}
+	kinds := r.kinds()
 	if len(kinds) > 1 {
-		slices.Sort(kinds)
 		return fmt.Errorf("%s exclude each other", strings.Join(kinds, " and "))
 	}
 	if n := len(r.cuts()); n > 1 {
@@ -274,6 +262,24 @@ func (r *Reply) validate() error {
 		}
 	}
 	return nil
+}
+
+// kinds lists what the reply is, in order of the alphabet; validate holds it to at most one.
+func (r *Reply) kinds() []string {
+	var kinds []string
+	for kind, is := range map[string]bool{
+		"content": r.Content != nil,
+		"echo":    r.Echo,
+		"raw":     r.Raw != nil,
+		"error":   r.Error != nil && r.Error.AfterChunks == nil,
+		"hang":    r.Hang != nil && r.Hang.AfterChunks == nil,
+	} {
+		if is {
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.Sort(kinds)
+	return kinds
 }
 
 // cuts lists the places at which the reply's stream is cut; validate holds it to at most one.

@@ -3,6 +3,7 @@ package sdktest
 import (
 	"errors"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ func anthropicClient(url string) anthropic.Client {
 
 func anthropicParams(model, text string) anthropic.MessageNewParams {
 	return anthropic.MessageNewParams{
-		Model: anthropic.Model(model), MaxTokens: 2000,
+		Model: model, MaxTokens: 2000,
 		System:   []anthropic.TextBlockParam{{Text: "You add."}},
 		Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(text))},
 		Tools:    []anthropic.ToolUnionParam{anthropic.ToolUnionParamOfTool(anthropic.ToolInputSchemaParam{Properties: map[string]any{}}, "add")},
@@ -91,11 +92,11 @@ func TestAnthropicFaults(t *testing.T) {
 		t.Errorf("drop: ended %v, %v", ended, err)
 	}
 	var e *anthropic.Error
-	if _, _, err := anthropicStream(t, client, anthropicParams("cut", "overload")); !errors.As(err, &e) || e.Type() != "overloaded_error" || e.StatusCode != 200 {
+	if _, _, err := anthropicStream(t, client, anthropicParams("cut", "overload")); !errors.As(err, &e) || e.Type() != "overloaded_error" || e.StatusCode != http.StatusOK {
 		t.Errorf("overload: %v", err)
 	}
 	if _, _, err := anthropicStream(t, client, anthropicParams("cut", "limit")); !errors.As(err, &e) || e.Type() != "rate_limit_error" ||
-		e.StatusCode != 429 || e.Response.Header.Get("Retry-After") != "7" || !strings.HasPrefix(e.RequestID, "req_") {
+		e.StatusCode != http.StatusTooManyRequests || e.Response.Header.Get("Retry-After") != "7" || !strings.HasPrefix(e.RequestID, "req_") {
 		t.Errorf("limit: %v", err)
 	}
 	if m, _, err := anthropicStream(t, client, anthropicParams("cut", "length")); err != nil || m.StopReason != anthropic.StopReasonMaxTokens {
@@ -105,7 +106,7 @@ func TestAnthropicFaults(t *testing.T) {
 		t.Errorf("silent: usage %s, %v", m.Usage.RawJSON(), err)
 	}
 	long := anthropicParams("m", strings.Repeat("word ", 2000))
-	if _, _, err := anthropicStream(t, client, long); !errors.As(err, &e) || e.StatusCode != 400 || !strings.Contains(err.Error(), "prompt is too long") {
+	if _, _, err := anthropicStream(t, client, long); !errors.As(err, &e) || e.StatusCode != http.StatusBadRequest || !strings.Contains(err.Error(), "prompt is too long") {
 		t.Errorf("window: %v", err)
 	}
 }
@@ -127,7 +128,7 @@ func TestAnthropicCountsAndModels(t *testing.T) {
 		t.Errorf("models %+v, %v", page, err)
 	}
 	var e *anthropic.Error
-	if _, err := client.Models.Get(t.Context(), "x", anthropic.ModelGetParams{}); !errors.As(err, &e) || e.StatusCode != 404 {
+	if _, err := client.Models.Get(t.Context(), "x", anthropic.ModelGetParams{}); !errors.As(err, &e) || e.StatusCode != http.StatusNotFound {
 		t.Errorf("unknown model: %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package sdktest
 import (
 	"errors"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -101,7 +102,7 @@ func TestChatFaults(t *testing.T) {
 	}
 	var e *openai.Error
 	if _, _, err := chatStream(t, chat, chatParams("cut", "limit")); !errors.As(err, &e) || e.Code != "rate_limit_exceeded" ||
-		e.StatusCode != 429 || e.Response.Header.Get("Retry-After") != "7" {
+		e.StatusCode != http.StatusTooManyRequests || e.Response.Header.Get("Retry-After") != "7" {
 		t.Errorf("limit: %v", err)
 	}
 	if c, _, err := chatStream(t, chat, chatParams("cut", "length")); err != nil || c.Choices[0].FinishReason != "length" ||
