@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"time"
 )
 
 // maxBody bounds what the proxy holds of one request or answer.
@@ -77,7 +78,7 @@ func Start(target string) (*Proxy, error) {
 		// Nothing is decompressed or redirected on the way.
 		transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64},
 	}
-	p.server = &http.Server{Handler: http.HandlerFunc(p.serve)}
+	p.server = &http.Server{Handler: http.HandlerFunc(p.serve), ReadHeaderTimeout: time.Minute}
 	go func() {
 		defer close(p.served)
 		_ = p.server.Serve(listener) // ends with ErrServerClosed

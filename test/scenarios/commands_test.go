@@ -99,12 +99,17 @@ func get(ts *testscript.TestScript, kind, name string) (runView, string) {
 
 // wait polls until done says so or the time is over.
 func wait(limit time.Duration, done func() bool) bool {
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(pollEvery) {
-		if done() {
-			return true
+	deadline := time.After(limit)
+	look := time.NewTicker(pollEvery)
+	defer look.Stop()
+	for !done() {
+		select {
+		case <-look.C:
+		case <-deadline:
+			return done()
 		}
 	}
-	return done()
+	return true
 }
 
 func parse(ts *testscript.TestScript, flags *flag.FlagSet, args []string) []string {
