@@ -32,6 +32,7 @@ check("a session that may not be read names what is needed", { token: tokens.rea
 });
 
 check("a busy store is asked again by itself", { allow: [503] }, async (page, t) => {
+  await page.clock.install();
   await tell("busy");
   try {
     await t.open(session("checkout-errors", "/trajectory"));
@@ -40,6 +41,7 @@ check("a busy store is asked again by itself", { allow: [503] }, async (page, t)
   } finally {
     await tell("well");
   }
+  await page.clock.runFor(5000);
   await page.getByRole("listbox", { name: "Events" }).waitFor();
 });
 
@@ -59,10 +61,15 @@ check("without a connection, what was read stays and is called old", { allow: ["
 check("a lost object is reported where it is missed, and the record stays readable", async (page, t) => {
   await t.trajectory("damaged", "?event=run.main.64");
   const details = page.getByRole("region", { name: "Details" });
-  await details.getByText(/is missing\. The record that names it is intact\./).first().waitFor();
-  await details.getByText("2,304 tokens").first().waitFor();
+  const missing = details.getByText(/is missing\. The record that names it is intact\./);
+  await missing.waitFor();
+  await details.getByText("2,304 tokens").waitFor();
   await t.rows().filter({ hasText: "#15" }).click();
   await details.getByText("1,204 tokens").waitFor();
+  await missing.waitFor();
+  await page.getByRole("button", { name: "View this input" }).click();
+  await details.getByText("What this record names cannot be shown.").waitFor();
+  await missing.waitFor();
 });
 
 check("a history that was replaced is read anew, once, and said so", { allow: [410] }, async (page, t) => {

@@ -22,7 +22,9 @@ export function EventContent({ detail, onEntry }: { detail: Detail; onEntry: (id
       {failure && <Failed failure={failure} />}
       {known === undefined && (
         <section class="block">
-          <p class="muted">This version knows no view of this record. Its stored events:</p>
+          <p class="muted">
+            {detail.notices.length > 0 ? "What this record names cannot be shown." : "This version knows no view of this record."} Its stored events:
+          </p>
           <Json value={detail.events.map((event) => event.event)} />
         </section>
       )}

@@ -54,7 +54,7 @@ export function Details({ namespace, name, loaded, id, tab, onTab, onEntry, hist
       <div class="detail-body" role="tabpanel" id="detail-panel" aria-labelledby={`tab-${tab}`} key={`${id}/${tab}`}>
         {detail.busy && value === null && <Loading what="Reading the event" />}
         {detail.error !== null && <Problem error={detail.error} subject="event" namespace={namespace} onRetry={detail.reload} />}
-        {value && tab !== "raw" && <Notices notices={value.notices} />}
+        {value && tab !== "raw" && <Notices notices={tab === "content" ? unsaid(value) : value.notices} open />}
         {value && tab === "content" && value.input && (
           <Input
             input={value.input}
@@ -100,6 +100,12 @@ async function read(namespace: string, name: string, id: string, version: string
     cache.delete(oldest);
   }
   return detail;
+}
+
+/** unsaid are the notices that the content of an event does not say in the place of what is missing. */
+function unsaid({ notices, output, tool }: Detail): Detail["notices"] {
+  const said = output?.unavailable ?? tool?.unavailable;
+  return notices.filter((notice) => notice.message !== said);
 }
 
 function rawLabel(entry: Entry | undefined): string {

@@ -4,14 +4,16 @@ import { Icon } from "./icons";
 
 interface Props {
   notices: readonly Notice[];
+  /** Whether the list is unfolded at first: where it is about what is being looked at. */
+  open?: boolean;
   onSelect?: (entryId: string) => void;
 }
 
 /** Notices says what is wrong with the records themselves. Reading went on around it. */
-export function Notices({ notices, onSelect }: Props) {
+export function Notices({ notices, open = false, onSelect }: Props) {
   if (notices.length === 0) return null;
   return (
-    <details class="notices">
+    <details class="notices" open={open}>
       <summary>
         <Icon name="warning" />
         {plural(notices.length, "integrity notice")}
