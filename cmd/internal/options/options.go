@@ -66,7 +66,7 @@ func (s *Store) Bind(fs *flag.FlagSet) {
 	fs.StringVar(&s.Region, "s3-region", "us-east-1", "region that requests are signed for")
 	fs.StringVar(&s.Bucket, "s3-bucket", "agentloop", "bucket")
 	fs.StringVar(&s.Prefix, "s3-prefix", "", "put before every key")
-	fs.StringVar(&s.Addressing, "s3-addressing", "", "path or virtual-host style; empty chooses by the endpoint")
+	fs.StringVar(&s.Addressing, "s3-addressing", "", "where the bucket stands in URLs: path, or host for the host name; empty chooses by the endpoint")
 	fs.StringVar(&s.CAFile, "s3-ca-file", "", "PEM certificates that are trusted besides the system's")
 	fs.StringVar(&s.Encryption, "s3-encryption", "", "server-side encryption that the server must confirm: AES256 or aws:kms; empty for none")
 	fs.StringVar(&s.KMSKey, "s3-kms-key", "", "key for --s3-encryption=aws:kms")
