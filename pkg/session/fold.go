@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/agentloop/agentloop/pkg/cas"
@@ -29,6 +30,8 @@ type State struct {
 	Model      ModelIdentity
 	// Earlier is the usage of the runs before the latest one.
 	Earlier Totals
+	// Title names the model action that holds the session's title; nil while it has none.
+	Title *cas.Ref
 	// Run is the latest run of the stream, live or ended; nil before the first.
 	Run *RunProgress
 	// Recent names the last ended runs, newest last.
@@ -46,6 +49,9 @@ type RunProgress struct {
 	// Captured is the latest main request without a completion; Completed a response that is not committed yet.
 	Captured  *Request
 	Completed *Completed
+	// Summaries are the complete summaries that no checkpoint has been made of yet: by the digest of the context that each
+	// was asked for with, the action that holds it.
+	Summaries map[cas.Digest]cas.Ref
 	// Before is what Captured has displaced; it comes back when that request is refused before dispatch.
 	Before *Latest
 	// Tools is the progress of the completed response's calls, by call id.
@@ -91,6 +97,7 @@ type ToolProgress struct {
 const (
 	PhaseStarting     = "Starting"
 	PhaseAssembling   = "AssemblingRequest"
+	PhaseCompacting   = "Compacting"
 	PhaseModelCall    = "ModelCall"
 	PhaseToolCall     = "ToolCall"
 	PhaseRetryBackoff = "RetryBackoff"
@@ -152,11 +159,11 @@ func (s *State) Commit(committed AgentState, ref cas.Ref) {
 	s.List = committed.History
 	s.History = append(s.History, committed.Step.StepRefs(ref.Digest)...)
 	s.Snapshots, s.Sections, s.Checkpoint = committed.Snapshots, committed.Sections, committed.Checkpoint
-	s.Model, s.Earlier, s.Recent = committed.Model, committed.Earlier, committed.Recent
+	s.Model, s.Earlier, s.Recent, s.Title = committed.Model, committed.Earlier, committed.Recent, committed.Title
 	s.Run.Committed, s.Run.Ending = committed.Step.Turn, committed.Step.Terminal
 	s.Run.RunCounters = committed.Run
 	s.Run.Phase = PhaseAssembling
-	s.Run.Captured, s.Run.Before, s.Run.Completed, s.Run.Tools = nil, nil, nil, nil
+	s.Run.Captured, s.Run.Before, s.Run.Completed, s.Run.Tools, s.Run.Summaries = nil, nil, nil, nil, nil
 }
 
 // Apply folds one verified entry. An entry that does not follow the state, and a commit whose state was not loaded
@@ -184,7 +191,7 @@ func (s *State) Apply(entry runevent.Entry, head runevent.Head) error {
 		s.runStarted(event)
 	case runevent.TypeMessageUser:
 		s.History = append(s.History, cas.MessageRef{Digest: event.Ref.Digest})
-		s.Run.Accepted, s.Run.Phase = true, PhaseAssembling
+		s.Run.Accepted, s.Run.Phase, s.Run.Compactions = true, PhaseAssembling, 0
 	case runevent.TypeRunFinished, runevent.TypeRunFailed, runevent.TypeRunCancelled:
 		s.runEnded(event)
 	case runevent.TypeRunHandedBack:
@@ -192,7 +199,7 @@ func (s *State) Apply(entry runevent.Entry, head runevent.Head) error {
 	case runevent.TypeModelFailed:
 		s.modelFailed(event)
 	case runevent.TypeModelRejected:
-		s.rejected()
+		s.rejected(event)
 	case runevent.TypeRecord:
 		s.record(event)
 	default:
@@ -248,28 +255,57 @@ func (s *State) record(event runevent.Event) {
 	case runevent.KindContextCaptured:
 		s.captured(event)
 	case runevent.KindModelCompleted:
-		if s.Run.Captured == nil || event.PayloadRef == nil || event.Purpose != runevent.PurposeMain {
-			return
+		s.completed(event)
+	case runevent.KindCompactionCommitted:
+		s.Checkpoint = event.Checkpoint
+		s.admit(event)
+		s.Run.Summaries = nil
+	case runevent.KindContextRecovery:
+		s.Run.Recovered = event.Evidence.Turn
+	}
+}
+
+// completed takes a whole response. A summary or a title is no part of the conversation.
+func (s *State) completed(event runevent.Event) {
+	switch {
+	case event.PayloadRef == nil:
+	case event.Purpose == runevent.PurposeSummary && event.Evidence.ContextRef != nil:
+		if s.Run.Summaries == nil {
+			s.Run.Summaries = map[cas.Digest]cas.Ref{}
 		}
+		s.Run.Summaries[event.Evidence.ContextRef.Digest] = *event.PayloadRef
+	case event.Purpose == runevent.PurposeTitle:
+		s.Title = event.PayloadRef
+	case event.Purpose == runevent.PurposeMain && s.Run.Captured != nil:
 		s.Run.Completed = &Completed{Request: *s.Run.Captured, Action: *event.PayloadRef, ResponseID: event.Evidence.ResponseID}
 		s.Run.Captured, s.Run.Before, s.Run.Tools = nil, nil, map[string]*ToolProgress{}
 		s.Run.LastLimit = event.RequestOutputTokenLimit
 		s.Run.Usage.Add(event.Usage)
-	case runevent.KindCompactionCommitted:
-		s.Checkpoint = event.Checkpoint
+	}
+}
+
+// admit takes the snapshots and the section checkpoint that become part of the session with an entry.
+func (s *State) admit(event runevent.Event) {
+	s.Snapshots = append(s.Snapshots[:len(s.Snapshots):len(s.Snapshots)], event.SnapshotRefs...)
+	if event.SectionsRef != nil {
+		s.Sections = event.SectionsRef
 	}
 }
 
 // captured begins a main request. One that is still open was never answered, because its worker died: it counts as a
 // request without usage.
 func (s *State) captured(event runevent.Event) {
-	s.Snapshots = append(s.Snapshots[:len(s.Snapshots):len(s.Snapshots)], event.SnapshotRefs...)
-	if event.SectionsRef != nil {
-		s.Sections = event.SectionsRef
-	}
-	if event.Purpose != runevent.PurposeMain || event.Evidence.ContextRef == nil {
+	s.admit(event)
+	if event.Evidence.ContextRef == nil {
 		return
 	}
+	if event.Purpose == runevent.PurposeSummary {
+		s.Run.Compactions, s.Run.Phase = max(s.Run.Compactions, event.Attempt), PhaseCompacting
+	}
+	if event.Purpose != runevent.PurposeMain {
+		return
+	}
+	s.Run.Compactions, s.Run.Summaries = event.Attempt, nil
 	s.Run.RunCounters = s.Counters()
 	s.Run.Before = &Latest{Context: s.Run.LastContext, Limit: s.Run.LastLimit}
 	s.Run.Turn, s.Run.Phase = event.Evidence.Turn, PhaseModelCall
@@ -280,8 +316,8 @@ func (s *State) captured(event runevent.Event) {
 
 // rejected takes a captured request back that its guard refused: nothing was sent, so it moves neither the counts nor
 // the latest dispatched context.
-func (s *State) rejected() {
-	if s.Run.Captured == nil {
+func (s *State) rejected(event runevent.Event) {
+	if s.Run.Captured == nil || event.Purpose != runevent.PurposeMain {
 		return
 	}
 	s.Run.Requests--
@@ -319,6 +355,7 @@ func (s *State) Clone() State {
 		return out
 	}
 	run := *s.Run
+	run.Summaries = maps.Clone(s.Run.Summaries)
 	if s.Run.Tools != nil {
 		run.Tools = make(map[string]*ToolProgress, len(s.Run.Tools))
 		for id, progress := range s.Run.Tools {

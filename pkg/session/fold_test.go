@@ -324,3 +324,74 @@ func TestCloneIsIndependent(t *testing.T) {
 		t.Errorf("the copy has another history (-want +got):\n%s", diff)
 	}
 }
+
+func summaryOf(event runevent.Event) runevent.Event {
+	event.Purpose = runevent.PurposeSummary
+	return event
+}
+
+// TestCompactionFolds tells what compactions leave in the state: the checkpoint with what was admitted beside it, the
+// tries since a request was last below the threshold, and summaries that no checkpoint was made of yet.
+func TestCompactionFolds(t *testing.T) {
+	tried := func(id string, attempt int) runevent.Event {
+		event := summaryOf(capture(id, 0, "summary "+id))
+		event.Attempt = attempt
+		return event
+	}
+	pressed := func(id string, attempt int) runevent.Event {
+		event := capture(id, 1, "main "+id)
+		event.Attempt = attempt
+		return event
+	}
+	committed := runevent.Event{
+		Type: runevent.TypeRecord, Kind: runevent.KindCompactionCommitted, Checkpoint: ref("checkpoint", cas.MediaCheckpoint),
+		SnapshotRefs: []cas.Ref{*ref("snapshot", cas.MediaSnapshot)}, SectionsRef: ref("sections", cas.MediaSections),
+	}
+	live := []runevent.Event{begin("u1"), prompt("hi")}
+	done := summaryOf(complete("s1", 0, "summary s1", used(100, 10)))
+	cases := map[string]struct {
+		events    []runevent.Event
+		tries     int
+		summaries int
+		stored    bool
+		phase     string
+	}{
+		"a summary is asked for":                      {events: []runevent.Event{tried("s1", 1)}, tries: 1, phase: PhaseCompacting},
+		"a second part of it is no second try":        {events: []runevent.Event{tried("s1", 1), done, tried("s2", 1)}, tries: 1, summaries: 1, phase: PhaseCompacting},
+		"it has come and is not used yet":             {events: []runevent.Event{tried("s1", 1), done}, tries: 1, summaries: 1, phase: PhaseCompacting},
+		"it stands for older messages":                {events: []runevent.Event{tried("s1", 1), done, committed}, tries: 1, stored: true, phase: PhaseCompacting},
+		"a request that is still above the threshold": {events: []runevent.Event{tried("s1", 1), pressed("m1", 1)}, tries: 1, phase: PhaseModelCall},
+		"a request below it":                          {events: []runevent.Event{tried("s1", 1), done, committed, capture("m1", 1, "main")}, stored: true, phase: PhaseModelCall},
+		"the next prompt":                             {events: []runevent.Event{tried("s1", 2), finish(), begin("u2"), prompt("next")}, phase: PhaseAssembling},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			state := newFolder(t).apply(live...).apply(tc.events...).state
+			got := []any{state.Run.Compactions, len(state.Run.Summaries), state.Checkpoint != nil, state.Run.Phase}
+			if diff := cmp.Diff([]any{tc.tries, tc.summaries, tc.stored, tc.phase}, got); diff != "" {
+				t.Errorf("tries, summaries, checkpoint, phase (-want +got):\n%s", diff)
+			}
+			if stored := len(state.Snapshots) == 1 && state.Sections != nil; stored != tc.stored {
+				t.Errorf("snapshots %v, sections %v", state.Snapshots, state.Sections)
+			}
+			if usage := state.Usage(); usage.Input != nil {
+				t.Errorf("a summary counts as usage of the conversation: %+v", usage)
+			}
+		})
+	}
+}
+
+// TestTitleAndRecoveryFold keeps the session's title across runs, and the turn that was recovered with its run.
+func TestTitleAndRecoveryFold(t *testing.T) {
+	title := complete("t1", 0, "title", used(30, 5))
+	title.Purpose = runevent.PurposeTitle
+	recovery := runevent.Event{Type: runevent.TypeRecord, Kind: runevent.KindContextRecovery, Reason: "overflow", Evidence: runevent.Evidence{Turn: 3}}
+	f := newFolder(t).apply(begin("u1"), prompt("hi"), title, recovery)
+	if f.state.Title == nil || f.state.Run.Recovered != 3 || f.state.Usage().Input != nil {
+		t.Errorf("title %v, recovered turn %d, usage %+v", f.state.Title, f.state.Run.Recovered, f.state.Usage())
+	}
+	f.apply(finish(), begin("u2"))
+	if f.state.Title == nil || f.state.Run.Recovered != 0 {
+		t.Errorf("in the next run: title %v, recovered turn %d", f.state.Title, f.state.Run.Recovered)
+	}
+}

@@ -39,6 +39,25 @@ type RunConfig struct {
 	Skills  []projection.SkillSelection `json:"skills,omitempty"`
 	ToolSet *cas.Ref                    `json:"toolSet,omitempty"`
 	Limits  Limits                      `json:"limits"`
+	// Compaction says when older history is replaced by a summary, and OverflowRecovery that a request is compacted once
+	// and sent again when the provider itself says that it is too long.
+	Compaction       Compaction `json:"compaction,omitzero"`
+	OverflowRecovery bool       `json:"overflowRecovery,omitempty"`
+	// Estimator names the way in which tokens are estimated; empty for the heuristic. Calibrate multiplies estimates by
+	// what earlier usage of the model showed.
+	Estimator string `json:"estimator,omitempty"`
+	Calibrate bool   `json:"calibrate,omitempty"`
+	// Title asks for a title of the session after its first prompt.
+	Title bool `json:"title,omitempty"`
+}
+
+// Compaction is when and with what older history is summarised.
+type Compaction struct {
+	// Automatic compacts before a request whose estimate has reached ThresholdPercent of the input limit; 0 stands for 90.
+	Automatic        bool `json:"automatic,omitempty"`
+	ThresholdPercent int  `json:"thresholdPercent,omitempty"`
+	// Model writes the summary; nil for the run's own.
+	Model *provider.Model `json:"model,omitempty"`
 }
 
 // Limits bound one run. Zero means no limit of that kind.
@@ -187,6 +206,8 @@ type AgentState struct {
 	Model ModelIdentity `json:"model"`
 	// Earlier is the usage of the session's earlier runs; with the run's own it is the session's.
 	Earlier Totals `json:"earlier"`
+	// Title names the model action that holds the session's title; absent while it has none.
+	Title *cas.Ref `json:"title,omitempty"`
 }
 
 // RunCounters is what a later reader needs to go on with a run without reading its earlier entries.
@@ -209,6 +230,10 @@ type RunCounters struct {
 	LastContext *cas.Ref `json:"lastContext,omitempty"`
 	// LastLimit is the output cap that its body declared, in tokens; nil before it was answered, or without a cap.
 	LastLimit *int64 `json:"lastLimit,omitempty"`
+	// Compactions counts the automatic compactions that were tried since a request was last below the threshold.
+	Compactions int `json:"compactions,omitempty"`
+	// Recovered is the latest turn whose input was compacted because the provider said that it was too long.
+	Recovered int `json:"recovered,omitempty"`
 }
 
 // Totals are sums over a run or a session. Requests counts captured main requests that came to an end;

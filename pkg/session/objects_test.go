@@ -91,11 +91,11 @@ func testState() AgentState {
 		Run: RunCounters{
 			Attempt: 2, Worker: "worker-1", Config: ref("config", cas.MediaRunConfig), StartedAt: started, Accepted: true, Turn: 2, ToolCalls: 3,
 			Requests: 3, Usage: Totals{Requests: 3, RequestsWithoutUsage: 1, Input: count(1200), Output: count(80), CacheRead: count(0)},
-			LastContext: ref("context", cas.MediaContext), LastLimit: count(4096),
+			LastContext: ref("context", cas.MediaContext), LastLimit: count(4096), Compactions: 1, Recovered: 2,
 		},
 		Recent: []string{"7f0c"}, Snapshots: []cas.Ref{*ref("snapshot", cas.MediaSnapshot)}, Sections: ref("sections", cas.MediaSections),
 		Checkpoint: ref("checkpoint", cas.MediaCheckpoint), Model: ModelIdentity{Provider: "models", API: provider.APIAnthropicMessages, ID: "demo"},
-		Earlier: Totals{Requests: 7, Input: count(9000), Output: count(700), Reasoning: count(20)},
+		Earlier: Totals{Requests: 7, Input: count(9000), Output: count(700), Reasoning: count(20)}, Title: ref("title", cas.MediaModelAction),
 	}
 }
 
@@ -110,6 +110,10 @@ func golden() map[string]any {
 			ToolSet: ref("toolset", cas.MediaToolSet),
 			Limits: Limits{MaxTurns: 100, MaxTotalTokens: 50000, MaxAttempts: 3, SessionMaxTotalTokens: 900000, ActiveDeadlineSeconds: 3600,
 				RetryMaxAttempts: 5, RetryMaxDelaySeconds: 600},
+			Compaction: Compaction{Automatic: true, ThresholdPercent: 85, Model: &provider.Model{
+				Provider: "small", API: provider.APIOpenAIChat, ID: "mini", ContextWindow: 64000, MaxTokens: 2048, Thinking: provider.ThinkingNone,
+			}},
+			OverflowRecovery: true, Estimator: "scan", Calibrate: true, Title: true,
 		},
 		"toolset": ToolSet{V: ObjectVersion, Tools: []tool.Definition{{
 			Tool:   message.Tool{Name: "math_add", Description: "adds", Parameters: json.RawMessage(`{"type":"object"}`)},
