@@ -13,9 +13,11 @@ import (
 	"github.com/agentloop/agentloop/pkg/worker"
 )
 
-// Queue puts work items. An item that is there already, or in a worker's hands, makes Put a success with false.
+// Queue puts work items. An item that is there already, or in a worker's hands, makes Put a success with false; Has says
+// whether there is one, without a change.
 type Queue interface {
 	Put(ctx context.Context, item worker.Item) (added bool, err error)
+	Has(ctx context.Context, namespace, runUID string) (bool, error)
 }
 
 // Presence tells which workers are alive.
@@ -25,19 +27,36 @@ type Presence interface {
 
 // Admission puts runs that need a worker on the queue, at most Cap of a namespace at a time and namespaces in turn. It
 // is asked without waiting and works in the background; asking again for the same run is free.
+//
+// An item that was lost is put again: within Resync when nobody alive has the run, and within three times Resync when
+// somebody has it who could be busy with it. A worker that is busy is left alone as long as its item is there.
 type Admission struct {
 	Queue    Queue
 	Presence Presence
 	// Cap is how many runs of a namespace may be queued or running; 0 for no limit.
 	Cap    func(ctx context.Context, namespace string) int
 	Logger *slog.Logger
-	// Resync is how often the item of a run without a live worker is looked after.
+	// Resync is how often the item of a run is looked after.
 	Resync time.Duration
 
 	mu      sync.Mutex
-	wanted  map[types.NamespacedName]*wanted
+	wanted  map[place]*wanted
 	arrival uint64
 	wake    chan struct{}
+}
+
+// place is what an item is wanted for: a run, by its name; or the end of a run whose object is gone, by the history that
+// it is in.
+type place struct {
+	namespace, name string
+	seal            bool
+}
+
+func placeOf(item worker.Item) place {
+	if item.Kind == worker.KindSeal {
+		return place{namespace: item.Namespace, name: item.SessionUID, seal: true}
+	}
+	return place{namespace: item.Namespace, name: item.RunName}
 }
 
 type wanted struct {
@@ -45,45 +64,54 @@ type wanted struct {
 	arrival uint64
 	// worker has the run according to the log; empty when nobody has.
 	worker string
-	// put is when the item was last known to be on the queue or in a worker's hands; zero before that.
-	put time.Time
+	// looked is when the item was last looked after; zero before it was put. missing says that it was not there then.
+	looked  time.Time
+	missing bool
 }
 
 // admitted says whether the run counts as queued or running: a worker has it, or this process has put its item.
-func (w *wanted) admitted() bool { return w.worker != "" || !w.put.IsZero() }
-
-func (w *wanted) name() types.NamespacedName {
-	return types.NamespacedName{Namespace: w.item.Namespace, Name: w.item.RunName}
-}
+func (w *wanted) admitted() bool { return w.worker != "" || !w.looked.IsZero() }
 
 func (a *Admission) init() {
 	if a.wanted == nil {
-		a.wanted, a.wake = map[types.NamespacedName]*wanted{}, make(chan struct{}, 1)
+		a.wanted, a.wake = map[place]*wanted{}, make(chan struct{}, 1)
 	}
 }
 
-// Want says that a run needs a worker. workerID is who has it according to the log; empty when nobody has.
-func (a *Admission) Want(item worker.Item, workerID string) {
+// Want says that a run needs a worker. workerID is who has it according to the log; empty when nobody has. fresh is
+// false when that was known already.
+func (a *Admission) Want(item worker.Item, workerID string) (fresh bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.init()
-	fresh := &wanted{item: item, worker: workerID}
-	if known := a.wanted[fresh.name()]; known != nil && known.item.RunUID == item.RunUID {
-		known.worker = workerID
-		return
+	if known := a.wanted[placeOf(item)]; known != nil && known.item.RunUID == item.RunUID {
+		if known.worker != workerID {
+			known.worker, known.missing = workerID, false
+		}
+		known.item = item
+		return false
 	}
 	a.arrival++
-	fresh.arrival = a.arrival
-	a.wanted[fresh.name()] = fresh
+	a.wanted[placeOf(item)] = &wanted{item: item, worker: workerID, arrival: a.arrival}
 	a.poke()
+	return true
 }
 
 // Done says that a run needs no worker any more.
 func (a *Admission) Done(run types.NamespacedName) {
+	a.drop(place{namespace: run.Namespace, name: run.Name})
+}
+
+// Sealed says that no run of a history is left whose object is gone.
+func (a *Admission) Sealed(namespace, sessionUID string) {
+	a.drop(place{namespace: namespace, name: sessionUID, seal: true})
+}
+
+func (a *Admission) drop(at place) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.wanted[run] != nil {
-		delete(a.wanted, run)
+	if a.wanted[at] != nil {
+		delete(a.wanted, at)
 		a.poke()
 	}
 }
@@ -118,15 +146,25 @@ func (a *Admission) Start(ctx context.Context) error {
 	}
 }
 
-// admit puts what is due, one item of each namespace in turn.
+// look is one thing to be done about an item.
+type look struct {
+	item worker.Item
+	// ask only asks whether the item is there: a live worker may be busy with the run.
+	ask bool
+}
+
+// admit looks after what is due, one item of each namespace in turn. It ends early when the queue does not answer: the
+// rest is due again at the next turn.
 func (a *Admission) admit(ctx context.Context) {
 	due := a.due(ctx)
 	for len(due) > 0 {
 		rest := due[:0]
-		for _, items := range due {
-			a.put(ctx, items[0])
-			if len(items) > 1 {
-				rest = append(rest, items[1:])
+		for _, looks := range due {
+			if !a.look(ctx, looks[0]) {
+				return
+			}
+			if len(looks) > 1 {
+				rest = append(rest, looks[1:])
 			}
 		}
 		due = rest
@@ -135,35 +173,30 @@ func (a *Admission) admit(ctx context.Context) {
 
 // due lists, for each namespace, the runs whose item must be put or looked after: those that were admitted, and as many
 // of the others as the cap has room for, in the order of their arrival.
-func (a *Admission) due(ctx context.Context) [][]worker.Item {
+func (a *Admission) due(ctx context.Context) [][]look {
 	var alive map[string]bool
-	var due [][]worker.Item
+	var due [][]look
 	for namespace, all := range a.snapshot() {
 		room := len(all)
 		if limit := a.Cap(ctx, namespace); limit > 0 {
 			room = limit
 		}
-		var items []worker.Item
+		var looks []look
 		for i := range all {
 			w := &all[i]
 			if i >= room && !w.admitted() {
 				break
 			}
-			if !w.put.IsZero() && time.Since(w.put) < a.Resync {
+			if !w.looked.IsZero() && time.Since(w.looked) < a.Resync {
 				continue
 			}
-			if w.worker != "" {
-				if alive == nil {
-					alive = a.alive(ctx)
-				}
-				if alive[w.worker] {
-					continue
-				}
+			if w.worker != "" && alive == nil {
+				alive = a.alive(ctx)
 			}
-			items = append(items, w.item)
+			looks = append(looks, look{item: w.item, ask: w.worker != "" && alive[w.worker] && !w.missing})
 		}
-		if len(items) > 0 {
-			due = append(due, items)
+		if len(looks) > 0 {
+			due = append(due, looks)
 		}
 	}
 	return due
@@ -207,21 +240,35 @@ func (a *Admission) alive(ctx context.Context) map[string]bool {
 	return alive
 }
 
-func (a *Admission) put(ctx context.Context, item worker.Item) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+// lookTimeout bounds one question to the queue.
+const lookTimeout = 5 * time.Second
+
+// look asks for an item or puts it. It returns false when the queue did not answer in time.
+func (a *Admission) look(ctx context.Context, l look) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	added, err := a.Queue.Put(ctx, item)
-	if err != nil {
-		a.Logger.Warn("run not put on the work queue, trying again", "namespace", item.Namespace, "run", item.RunName, "error", err)
-		return
+	there, err := true, error(nil)
+	if l.ask {
+		there, err = a.Queue.Has(ctx, l.item.Namespace, l.item.RunUID)
+	} else {
+		err = a.put(ctx, l.item)
 	}
-	if added {
-		a.Logger.Info("run put on the work queue", "namespace", item.Namespace, "run", item.RunName, "kind", string(item.Kind))
+	if err != nil {
+		a.Logger.Warn("work queue not reachable, trying again", "namespace", l.item.Namespace, "run", l.item.RunName, "error", err)
+		return ctx.Err() == nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	done := wanted{item: item}
-	if w := a.wanted[done.name()]; w != nil && w.item.RunUID == item.RunUID {
-		w.put = time.Now()
+	if w := a.wanted[placeOf(l.item)]; w != nil && w.item.RunUID == l.item.RunUID {
+		w.looked, w.missing = time.Now(), !there
 	}
+	return true
+}
+
+func (a *Admission) put(ctx context.Context, item worker.Item) error {
+	added, err := a.Queue.Put(ctx, item)
+	if added {
+		a.Logger.Info("run put on the work queue", "namespace", item.Namespace, "run", item.RunName, "kind", string(item.Kind))
+	}
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -88,31 +89,77 @@ func (l *followedLog) Follow(ctx context.Context, fn func(runevent.Stream), _ fu
 type fakeQueue struct {
 	mu    sync.Mutex
 	items []worker.Item
-	puts  int
-	alive map[string]bool
-	err   error
+	// added counts the puts that changed something, the last one at lastAdded.
+	added     int
+	lastAdded time.Time
+	alive     map[string]bool
+	err       error
+	// hang lets every call wait until its context ends; deaf lets the question who lives fail.
+	hang, deaf bool
 }
 
-func (q *fakeQueue) Put(_ context.Context, item worker.Item) (bool, error) {
+func (q *fakeQueue) Put(ctx context.Context, item worker.Item) (bool, error) {
+	if err := q.answer(ctx); err != nil {
+		return false, err
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.puts++
-	if q.err != nil {
-		return false, q.err
-	}
 	for _, held := range q.items {
 		if held.RunUID == item.RunUID {
 			return false, nil
 		}
 	}
 	q.items = append(q.items, item)
+	q.added++
+	q.lastAdded = time.Now()
 	return true, nil
 }
 
-func (q *fakeQueue) Alive(context.Context) (map[string]bool, error) {
+// set changes the queue behind everybody's back.
+func (q *fakeQueue) set(change func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.alive, q.err
+	change()
+}
+
+// count is how often a put changed something, and when the last one did.
+func (q *fakeQueue) count() (added int, last time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.added, q.lastAdded
+}
+
+// answer is what the queue says to every call.
+func (q *fakeQueue) answer(ctx context.Context) error {
+	q.mu.Lock()
+	hang, err := q.hang, q.err
+	q.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return err
+}
+
+func (q *fakeQueue) Has(ctx context.Context, namespace, runUID string) (bool, error) {
+	if err := q.answer(ctx); err != nil {
+		return false, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.ContainsFunc(q.items, func(item worker.Item) bool { return item.Namespace == namespace && item.RunUID == runUID }), nil
+}
+
+func (q *fakeQueue) Alive(ctx context.Context) (map[string]bool, error) {
+	if err := q.answer(ctx); err != nil {
+		return nil, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.deaf {
+		return nil, errors.New("nobody can tell who lives")
+	}
+	return maps.Clone(q.alive), nil
 }
 
 func (q *fakeQueue) names() []string {
