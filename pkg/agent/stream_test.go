@@ -40,7 +40,7 @@ func TestLogAwayWhileStreaming(t *testing.T) {
 		w.model.replies = []reply{func(ctx context.Context, req provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
 			log.until = time.Now().Add(time.Minute)
 			for range 10 {
-				time.Sleep(time.Second)
+				pass(time.Second)
 				begun := time.Now()
 				onDelta(provider.Delta{Kind: provider.DeltaText, Text: "word ", At: begun, ResponseID: "r"})
 				slowest = max(slowest, time.Since(begun))
@@ -48,7 +48,7 @@ func TestLogAwayWhileStreaming(t *testing.T) {
 			return says("end")(ctx, req, func(provider.Delta) {})
 		}}
 		deps := w.deps()
-		deps.Sleep = func(_ context.Context, d time.Duration) error { time.Sleep(d); return nil }
+		deps.Sleep = func(_ context.Context, d time.Duration) error { pass(d); return nil }
 		if got, err := Execute(t.Context(), deps, w.run("u1", "hi")); err != nil || got != completed {
 			t.Fatalf("%+v, %v", got, err)
 		}

@@ -323,7 +323,7 @@ func TestTakeoverAfterDeadline(t *testing.T) {
 				run.Config.Limits.ActiveDeadlineSeconds = 60
 				w.runUntil(run, tc.until, 1)
 				before := w.events()
-				time.Sleep(time.Hour) //nolint:forbidigo // moves the clock of the bubble, no real time
+				pass(time.Hour)
 				w.clock.now = time.Now()
 				got, err := w.execute(context.Background(), run)
 				if want := (Result{runevent.TypeRunFailed, ReasonDeadline}); err != nil || got != want {

@@ -288,3 +288,8 @@ func (w *world) checkTrace(t *testing.T, events, history []string, usage session
 		t.Errorf("usage (-want +got):\n%s", diff)
 	}
 }
+
+// pass lets time go by in a bubble, whose clock jumps ahead when nobody there has anything left to do.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // called in bubbles only: no real time
+}

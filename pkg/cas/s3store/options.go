@@ -84,6 +84,10 @@ type Retry struct {
 	Attempt time.Duration
 }
 
+func (r Retry) negative() bool {
+	return r.Attempts < 0 || r.First < 0 || r.Most < 0 || r.Attempt < 0
+}
+
 const (
 	defaultRegion       = "us-east-1"
 	defaultRefreshAfter = 12 * time.Hour
@@ -134,7 +138,7 @@ func (o Options) validate() error {
 		return errors.New("a KMS key needs KMS encryption")
 	case o.Addressing != AddressingAuto && o.Addressing != AddressingPath && o.Addressing != AddressingHost:
 		return fmt.Errorf("addressing %q is unknown", o.Addressing)
-	case o.RefreshAfter < 0 || o.Retry.Attempts < 0 || o.Retry.First < 0 || o.Retry.Most < 0 || o.Retry.Attempt < 0:
+	case o.RefreshAfter < 0 || o.Retry.negative():
 		return errors.New("durations and attempts must not be negative")
 	}
 	if err := s3utils.CheckValidBucketNameStrict(o.Bucket); err != nil {
