@@ -170,12 +170,14 @@ func Says(thinking, text string) Reply {
 	return func(s *Story, deltas func(provider.Delta)) (provider.Response, error) {
 		id := s.responseID()
 		m := message.Message{Role: message.RoleAssistant, StopReason: message.StopStop, Usage: usage(100, 20)}
+		var increments []provider.Delta
 		if thinking != "" {
-			s.stream(id, provider.DeltaThinking, len(m.Content.Blocks), thinking, deltas)
+			increments = halves(provider.DeltaThinking, len(m.Content.Blocks), thinking)
 			m.Content.Blocks = append(m.Content.Blocks, message.Block{Type: message.BlockThinking, Thinking: thinking})
 		}
-		s.stream(id, provider.DeltaText, len(m.Content.Blocks), text, deltas)
+		increments = append(increments, halves(provider.DeltaText, len(m.Content.Blocks), text)...)
 		m.Content.Blocks = append(m.Content.Blocks, message.Block{Type: message.BlockText, Text: text})
+		s.stream(id, increments, deltas)
 		return provider.Response{ResponseID: id, HTTPStatus: 200, RawStopReason: "end_turn", Message: m}, nil
 	}
 }
@@ -207,21 +209,30 @@ func Unreported(reply Reply) Reply {
 func Fails(class provider.Class, partial string) Reply {
 	return func(s *Story, deltas func(provider.Delta)) (provider.Response, error) {
 		id := s.responseID()
-		s.stream(id, provider.DeltaText, 0, partial, deltas)
+		s.stream(id, halves(provider.DeltaText, 0, partial), deltas)
 		return provider.Response{}, &provider.Error{
 			Class: class, HTTPStatus: 529, ResponseID: id, RetryAfter: 2 * time.Second, Detail: []byte("overloaded"), Err: errors.New("the provider is overloaded"),
 		}
 	}
 }
 
-// stream sends a text in two parts, half a second between them.
-func (s *Story) stream(id string, kind provider.DeltaKind, block int, text string, deltas func(provider.Delta)) {
+// halves is a text in two increments; none for no text.
+func halves(kind provider.DeltaKind, block int, text string) []provider.Delta {
 	if text == "" {
-		return
+		return nil
 	}
 	half := len(text) / 2
-	for _, part := range []string{text[:half], text[half:]} {
-		deltas(provider.Delta{Kind: kind, Block: block, Text: part, At: s.clock.advance(500 * time.Millisecond), ResponseID: id})
+	return []provider.Delta{{Kind: kind, Block: block, Text: text[:half]}, {Kind: kind, Block: block, Text: text[half:]}}
+}
+
+// stream sends increments, half a second between them. The clock stands at the end of the response before the first is
+// sent: increments are stored while others are read, and a clock that moved meanwhile would tell every time something else.
+func (s *Story) stream(id string, increments []provider.Delta, deltas func(provider.Delta)) {
+	const pace = 500 * time.Millisecond
+	begun := s.clock.advance(time.Duration(len(increments)) * pace).Add(-time.Duration(len(increments)) * pace)
+	for i, d := range increments {
+		d.At, d.ResponseID = begun.Add(time.Duration(i+1)*pace), id
+		deltas(d)
 	}
 }
 
