@@ -17,9 +17,9 @@ func usage(input, output *int64) *message.Usage { return &message.Usage{Input: i
 
 func TestStreamsMergeByCaptureTime(t *testing.T) {
 	h := newHand(t)
-	sub := story.Stream("helper-1")
+	sub := story.Stream("finder-1")
 	h.log.add(t, main, ev(runevent.TypeRunStarted, at(1)))
-	h.log.add(t, main, ev(runevent.TypeSubagentStarted, at(3), func(e *runevent.Event) { e.Agent = "helper-1" }))
+	h.log.add(t, main, ev(runevent.TypeSubagentStarted, at(3), func(e *runevent.Event) { e.Agent = "finder-1" }))
 	h.log.add(t, main, ev(runevent.TypeRunFinished, at(9)))
 	h.log.add(t, sub, ev(runevent.TypeRunStarted, ofRun("u2"), at(3)))
 	h.log.add(t, sub, ev(runevent.TypeRunFinished, ofRun("u2"), at(5)))
@@ -28,11 +28,11 @@ func TestStreamsMergeByCaptureTime(t *testing.T) {
 	for _, e := range p.Entries {
 		got = append(got, e.ID)
 	}
-	want := []string{"run.main.1", "run.main.2", "run.helper-1.1", "run.helper-1.2", "run.main.3"}
+	want := []string{"run.main.1", "run.main.2", "run.finder-1.1", "run.finder-1.2", "run.main.3"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
-	if len(p.Agents) != 2 || p.Agents[0].Kind != "main" || p.Agents[1].ID != "helper-1" || p.Agents[1].Parent != "main" {
+	if len(p.Agents) != 2 || p.Agents[0].Kind != "main" || p.Agents[1].ID != "finder-1" || p.Agents[1].Parent != "main" {
 		t.Errorf("agents are %+v", p.Agents)
 	}
 }

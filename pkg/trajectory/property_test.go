@@ -44,7 +44,7 @@ func TestAnyStreamFolds(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		h := newHand(t)
-		streams := []runevent.Stream{main, story.Stream("helper-1")}
+		streams := []runevent.Stream{main, story.Stream("finder-1")}
 		copied, cursor := map[string]trajectory.Entry{}, ""
 		total := 60 + r.IntN(60)
 		for i := range total {
