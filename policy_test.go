@@ -33,14 +33,16 @@ var allowed = map[string][]string{
 	"pkg/cas":                      {},
 	"pkg/internal/jsonwalk":        {},
 	"pkg/internal/vectors":         {},
+	"pkg/internal/frame":           {},
 	"pkg/runevent":                 {"pkg/cas", "pkg/message"},
 	"pkg/provider":                 {"pkg/message", "pkg/internal/jsonwalk"},
 	"pkg/tool":                     {"pkg/message"},
 	"pkg/budget":                   {"pkg/message", "pkg/provider", "pkg/internal/jsonwalk"},
-	"pkg/projection":               {"pkg/message", "pkg/provider", "pkg/internal/jsonwalk"},
+	"pkg/projection":               {"pkg/message", "pkg/provider", "pkg/internal/jsonwalk", "pkg/internal/frame"},
+	"pkg/compaction":               {"pkg/message", "pkg/provider", "pkg/budget", "pkg/projection", "pkg/internal/frame"},
 	"pkg/session":                  {"pkg/message", "pkg/provider", "pkg/cas", "pkg/runevent", "pkg/tool", "pkg/budget", "pkg/projection"},
 	"pkg/trajectory":               {"pkg/message", "pkg/cas", "pkg/runevent", "pkg/budget", "pkg/projection", "pkg/session", "pkg/provider", "pkg/tool"},
-	"pkg/agent":                    {"pkg/message", "pkg/provider", "pkg/cas", "pkg/runevent", "pkg/tool", "pkg/budget", "pkg/projection", "pkg/session"},
+	"pkg/agent":                    {"pkg/message", "pkg/provider", "pkg/cas", "pkg/runevent", "pkg/tool", "pkg/budget", "pkg/projection", "pkg/compaction", "pkg/session"},
 	"pkg/worker":                   {"pkg/agent"},
 	"pkg/cas/codec":                {"pkg/cas"},
 	"pkg/cas/known":                {"pkg/cas"},
@@ -83,7 +85,7 @@ var sdkOwners = map[string][]string{
 }
 
 // pure packages decide: they do no I/O, start no goroutine, and read no clock or environment.
-var pure = []string{"pkg/message", "pkg/budget", "pkg/projection", "pkg/session", "pkg/trajectory"}
+var pure = []string{"pkg/message", "pkg/budget", "pkg/projection", "pkg/compaction", "pkg/session", "pkg/trajectory"}
 
 var impure = []string{"os", "net", "net/http", "log", "log/slog", "os/exec", "io/fs", "syscall"}
 

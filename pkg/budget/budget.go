@@ -54,13 +54,22 @@ func (b ContextBudget) WithRequestLimit(limit *int64) ContextBudget {
 	return b
 }
 
+// PressedPercent is the share of the input limit from which a conversation is compacted when nothing else was chosen.
+const PressedPercent = 90
+
 // Pressed says that the estimate has reached nine tenths of the input limit, from where the conversation is compacted
 // before the request is sent.
-func (b ContextBudget) Pressed() bool {
-	estimateHigh, estimateLow := bits.Mul64(uint64(max(b.EstimatedInputTokens, 0)), 10)
-	limitHigh, limitLow := bits.Mul64(uint64(max(b.InputLimit, 0)), 9)
+func (b ContextBudget) Pressed() bool { return b.PressedAt(PressedPercent) }
+
+// PressedAt says that the estimate has reached percent hundredths of the input limit.
+func (b ContextBudget) PressedAt(percent int64) bool {
+	estimateHigh, estimateLow := bits.Mul64(uint64(max(b.EstimatedInputTokens, 0)), 100)
+	limitHigh, limitLow := bits.Mul64(uint64(max(b.InputLimit, 0)), uint64(max(percent, 0)))
 	return estimateHigh > limitHigh || estimateHigh == limitHigh && estimateLow >= limitLow
 }
+
+// MessageRoom is what the input limit leaves for messages beside the system prompt and the tools of this request.
+func (b ContextBudget) MessageRoom() int64 { return max(0, b.InputLimit-b.SystemTokens-b.ToolTokens) }
 
 // Err returns nil when the request fits and an *ExceededError with a copy of b when it does not.
 func (b ContextBudget) Err() error {

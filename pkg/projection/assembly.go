@@ -2,9 +2,8 @@ package projection
 
 import (
 	"slices"
-	"strings"
-	"unicode"
 
+	"github.com/agentloop/agentloop/pkg/internal/frame"
 	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/provider"
 )
@@ -292,31 +291,5 @@ const (
 
 // summaryText frames the summary so that it cannot end its own frame.
 func summaryText(summary string) string {
-	var out strings.Builder
-	out.WriteString(summaryLead + summaryOpen)
-	for {
-		at := strings.IndexByte(summary, '<')
-		if at < 0 {
-			break
-		}
-		out.WriteString(summary[:at])
-		if closesSummary(summary[at:]) {
-			out.WriteString("&lt;")
-		} else {
-			out.WriteByte('<')
-		}
-		summary = summary[at+1:]
-	}
-	out.WriteString(summary + summaryEnd)
-	return out.String()
-}
-
-// closesSummary says whether s, which starts with '<', reads as a closing summary tag, in any case and spacing.
-func closesSummary(s string) bool {
-	rest, ok := strings.CutPrefix(strings.TrimLeftFunc(s[1:], unicode.IsSpace), "/")
-	if !ok {
-		return false
-	}
-	rest = strings.TrimLeftFunc(rest, unicode.IsSpace)
-	return len(rest) >= len("summary") && strings.EqualFold(rest[:len("summary")], "summary")
+	return summaryLead + summaryOpen + frame.EscapeClosing(summary, "summary") + summaryEnd
 }
