@@ -1,35 +1,139 @@
 package agent
 
 import (
-	"fmt"
-	"runtime"
-	"runtime/debug"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/agentloop/agentloop/pkg/budget"
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/message"
+	"github.com/agentloop/agentloop/pkg/projection"
+	"github.com/agentloop/agentloop/pkg/provider"
+	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/session"
 )
 
-// Panic is a fault of this program that happened in a goroutine beside a run's own. The run's goroutine panics with it,
-// so that it is this run's failure and not the end of the process.
-type Panic struct {
-	// Reason is what the goroutine panicked with. It may hold content.
-	Reason any
-	// Stack is the goroutine's own.
-	Stack []byte
+// aside is a model request beside the conversation: it declares no tools, asks for no reasoning, and moves neither
+// the source map nor the counts.
+type aside struct {
+	purpose  runevent.Purpose
+	model    provider.Model
+	system   string
+	messages []message.Message
+	policy   budget.Policy
+	budget   budget.ContextBudget
+	// attempt is how many compactions were tried with this one, summarized the history that it stands for; both belong to
+	// summaries.
+	attempt    int
+	summarized []int
+	turn       int
+	// timeout bounds the request with its retries.
+	timeout time.Duration
 }
 
-// Error names the kind of the fault, and the runtime's own text, but nothing that may be content.
-func (p *Panic) Error() string {
-	if fault, ok := p.Reason.(runtime.Error); ok {
-		return fault.Error()
+// aside asks the model and returns its answer. An answer that an earlier worker received is not asked for again. A
+// request that fails is an *unsummarised, and the conversation goes on without it.
+func (l *loop) aside(ctx context.Context, a aside) (message.Message, error) {
+	captured, err := l.captureAside(ctx, a)
+	if err != nil {
+		return message.Message{}, err
 	}
-	return fmt.Sprintf("%T", p.Reason)
+	if action, ok := l.state.Run.Summaries[captured.Digest]; ok && a.purpose == runevent.PurposeSummary {
+		stored, err := object[session.ModelAction](ctx, l, action)
+		return stored.Message, err
+	}
+	timed, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	for try := 1; ; try++ {
+		answer, err := l.sendAside(ctx, timed, a, captured)
+		var failed *provider.Error
+		switch {
+		case err == nil:
+			return answer.message, nil
+		case ctx.Err() != nil:
+			return message.Message{}, context.Cause(ctx)
+		case refusedAside(err):
+			return message.Message{}, &unsummarised{err}
+		case !errors.As(err, &failed):
+			return message.Message{}, err
+		case !failed.Class.Retryable() || try >= l.retries() || timed.Err() != nil || l.deps.Sleep(timed, l.delay(failed, try)) != nil:
+			return message.Message{}, &unsummarised{failed}
+		}
+	}
 }
 
-// caught runs f and returns what it panicked with, or nil.
-func caught(f func()) (fault *Panic) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			fault = &Panic{Reason: reason, Stack: debug.Stack()}
+func refusedAside(err error) bool {
+	var rejected *refused
+	return errors.As(err, &rejected)
+}
+
+// sendAside captures and sends the request once. What came of it is recorded under ctx, the request ends with timed.
+func (l *loop) sendAside(ctx, timed context.Context, a aside, captured cas.Ref) (answered, error) {
+	invocation := session.Request{RequestExecutionID: l.deps.NewID(), Turn: a.turn, ContextRef: captured}
+	if err := l.append(ctx, runevent.Event{
+		Type: runevent.TypeRecord, Kind: runevent.KindContextCaptured, Purpose: a.purpose, Attempt: a.attempt, Evidence: invocationEvidence(invocation),
+	}); err != nil {
+		return answered{}, err
+	}
+	l.deps.Chaos(string(a.purpose) + ".captured")
+	call := &call{loop: l, purpose: a.purpose, invocation: invocation, policy: a.policy, model: a.model}
+	response, err := call.stream(timed, a.request(call.guard(timed)))
+	l.deps.Chaos(string(a.purpose) + ".answered")
+	if err != nil {
+		return answered{}, call.failed(ctx, err)
+	}
+	return call.completed(ctx, response)
+}
+
+// request is the request as the provider's adapter takes it.
+func (a aside) request(guard func([]byte) error) provider.Request {
+	return provider.Request{
+		Model: a.model, System: a.system, Messages: a.messages, MaxTokens: a.policy.SendMaxTokens, Reasoning: provider.LevelOff, Guard: guard,
+	}
+}
+
+// captureAside stores the request's fixed input. Equal requests have equal inputs.
+func (l *loop) captureAside(ctx context.Context, a aside) (cas.Ref, error) {
+	section := projection.Section{Text: a.system}
+	system, err := l.saveObject(ctx, cas.MediaSections, session.Sections{V: session.ObjectVersion, Sections: []projection.Section{section}})
+	if err != nil {
+		return cas.Ref{}, err
+	}
+	refs := make([]cas.MessageRef, len(a.messages))
+	raws := make([][]byte, len(a.messages))
+	for i, m := range a.messages {
+		raws[i] = message.Encode(m)
+		ref, err := l.save(ctx, cas.MediaMessage, raws[i])
+		if err != nil {
+			return cas.Ref{}, err
 		}
-	}()
-	f()
-	return nil
+		refs[i] = cas.MessageRef{Digest: ref.Digest}
+	}
+	list, err := cas.BuildList(ctx, l.save, refs, nil)
+	if err != nil {
+		return cas.Ref{}, err
+	}
+	input := session.AppendInput(nil, a.system, raws, nil)
+	record := session.AssemblyRecord{
+		HistoryMessageCount: len(l.history), Budget: a.budget, Estimator: l.estimator().Name(), State: l.state.StateRef, Dispatched: true,
+		Admitted: session.Admitted{Sections: []session.AdmittedSection{{ID: section.Name, Digest: cas.Of([]byte(section.Text))}}},
+		Rendered: session.Rendered{SectionIDs: []string{section.Name}}, Summarized: packIndexes(a.summarized),
+	}
+	if l.checkpoint != nil {
+		record.Compaction = l.checkpoint.ID
+	}
+	return l.saveObject(ctx, cas.MediaContext, session.ContextSnapshot{
+		V: session.ObjectVersion, Purpose: a.purpose, System: &system, Messages: list,
+		Model:      session.ModelIdentity{Provider: a.model.Provider, API: a.model.API, ID: a.model.ID},
+		Parameters: session.Parameters{MaxTokens: a.policy.SendMaxTokens}, InputDigest: cas.Of(input), InputSize: int64(len(input)), Assembly: record,
+	})
+}
+
+func packIndexes(indexes []int) []session.SourceRun {
+	sources := make([]projection.Source, len(indexes))
+	for i, at := range indexes {
+		sources[i] = projection.Source{Type: projection.SourceHistory, MessageIndex: at}
+	}
+	return session.PackSources(sources)
 }

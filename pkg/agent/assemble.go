@@ -32,6 +32,8 @@ type assembled struct {
 	fresh    []projection.Snapshot
 	sections session.Sections
 	turn     int
+	// compactions is how many compactions were tried for it.
+	compactions int
 	// reasoning is the run's level, or off where the history's thinking cannot be replayed.
 	reasoning provider.Level
 }
@@ -74,13 +76,25 @@ func (l *loop) load(ctx context.Context) error {
 func (l *loop) options() budget.Options {
 	return budget.Options{
 		Model: l.cfg.Model, MaxTokens: l.cfg.MaxOutputTokens, Reasoning: l.cfg.Reasoning, RequestSampling: l.cfg.Sampling,
+		Estimator: l.estimator(),
 	}
 }
 
-// assemble builds the request of the next turn from the complete history and measures it. Nothing is stored or sent.
-func (l *loop) assemble() (assembled, error) {
+// estimator is the run's.
+func (l *loop) estimator() budget.Estimator {
+	if l.deps.Estimator != nil {
+		if chosen := l.deps.Estimator(l.cfg.Estimator); chosen != nil {
+			return chosen
+		}
+	}
+	return budget.Heuristic
+}
+
+// assemble builds the request of the next turn from the complete history, behind the checkpoint, and measures it. Nothing
+// is stored or sent.
+func (l *loop) assemble(checkpoint *projection.Checkpoint) (assembled, error) {
 	request := assembled{turn: l.state.Run.Committed + 1, sections: session.Sections{V: session.ObjectVersion, Sections: l.cfg.Sections}}
-	snapshots, err := l.withFresh(&request)
+	snapshots, err := l.withFresh(&request, checkpoint)
 	if err != nil {
 		return request, invalidProjection(err)
 	}
@@ -89,7 +103,7 @@ func (l *loop) assemble() (assembled, error) {
 		tools = append(tools, definition.Tool)
 	}
 	request.Result, err = l.assembler.projector.Project(projection.Input{
-		Model: l.cfg.Model, History: l.history, Snapshots: snapshots, Checkpoint: l.checkpoint, System: l.cfg.Sections, Tools: tools,
+		Model: l.cfg.Model, History: l.history, Snapshots: snapshots, Checkpoint: checkpoint, System: l.cfg.Sections, Tools: tools,
 	})
 	if err != nil {
 		return request, invalidProjection(err)
@@ -114,12 +128,15 @@ func invalidProjection(err error) *Failure {
 }
 
 // withFresh adds the snapshot that the newest user turn gets when its runtime context changed or Skills were selected.
-func (l *loop) withFresh(request *assembled) ([]projection.Snapshot, error) {
+func (l *loop) withFresh(request *assembled, checkpoint *projection.Checkpoint) ([]projection.Snapshot, error) {
+	if l.run.Operation == OperationCompact { // it makes no turn
+		return l.snapshots, nil
+	}
 	candidate := projection.Snapshot{Content: l.cfg.Context, Skills: l.cfg.Skills, Timestamp: l.state.Run.StartedAt.UTC().Format(time.RFC3339)}
 	if len(candidate.Skills) > 0 && candidate.Content != "" {
 		candidate.Content += "\n\n" + projection.SkillInstructions(candidate.Skills)
 	}
-	snapshot, store, err := projection.NextSnapshot(l.snapshots, l.history, l.checkpoint, candidate)
+	snapshot, store, err := projection.NextSnapshot(l.snapshots, l.history, checkpoint, candidate)
 	if err != nil || !store {
 		return l.snapshots, err
 	}
@@ -148,30 +165,20 @@ func (l *loop) capture(ctx context.Context, request assembled, dispatched bool) 
 	if len(request.Tools) > 0 {
 		snapshot.Tools = l.cfg.ToolSet
 	}
-	if len(l.cfg.Sections) > 0 {
-		ref, err := l.saveObject(ctx, cas.MediaSections, request.sections)
-		if err != nil {
-			return out, err
-		}
-		snapshot.System = &ref
-		if l.state.Sections == nil || l.state.Sections.Digest != ref.Digest {
-			out.sections = &ref
-		}
+	var err error
+	if snapshot.System, out.sections, err = l.saveSections(ctx, request); err != nil {
+		return out, err
 	}
 	if dispatched {
-		for _, fresh := range request.fresh {
-			ref, err := l.saveObject(ctx, cas.MediaSnapshot, session.Snapshot{V: session.ObjectVersion, Snapshot: fresh})
-			if err != nil {
-				return out, err
-			}
-			out.snapshots = append(out.snapshots, ref)
+		if out.snapshots, err = l.saveSnapshots(ctx, request.fresh); err != nil {
+			return out, err
 		}
 	}
 	refs, raws, err := l.storeInput(ctx, request)
 	if err != nil {
 		return out, err
 	}
-	snapshot.Messages, err = cas.BuildList(ctx, l.save, refs, &l.assembler.input)
+	snapshot.Messages, err = cas.BuildListAt(ctx, l.save, request.start(), refs, &l.assembler.input)
 	if err != nil {
 		return out, err
 	}
@@ -181,6 +188,42 @@ func (l *loop) capture(ctx context.Context, request assembled, dispatched bool) 
 	out.ref, err = l.saveObject(ctx, cas.MediaContext, snapshot)
 	l.deps.Chaos("context.stored")
 	return out, err
+}
+
+// start is where in history the request's first row stands, so that its segments are those of the history.
+func (r assembled) start() int {
+	if sources := r.Projection.Sources; len(sources) > 0 && sources[0].Type == projection.SourceCompaction {
+		return sources[0].SummarizedBefore - 1
+	}
+	return 0
+}
+
+// saveSections stores the request's system prompt. It returns its reference, and again as changed when it is another one
+// than the session has; both are nil without a system prompt.
+func (l *loop) saveSections(ctx context.Context, request assembled) (ref, changed *cas.Ref, err error) {
+	if len(l.cfg.Sections) == 0 {
+		return nil, nil, nil
+	}
+	stored, err := l.saveObject(ctx, cas.MediaSections, request.sections)
+	if err != nil {
+		return nil, nil, err
+	}
+	if l.state.Sections == nil || l.state.Sections.Digest != stored.Digest {
+		changed = &stored
+	}
+	return &stored, changed, nil
+}
+
+func (l *loop) saveSnapshots(ctx context.Context, snapshots []projection.Snapshot) ([]cas.Ref, error) {
+	var refs []cas.Ref
+	for _, snapshot := range snapshots {
+		ref, err := l.saveObject(ctx, cas.MediaSnapshot, session.Snapshot{V: session.ObjectVersion, Snapshot: snapshot})
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, ref)
+	}
+	return refs, nil
 }
 
 func (l *loop) identity() session.ModelIdentity {
@@ -193,7 +236,7 @@ func (l *loop) record(request assembled, dispatched bool) session.AssemblyRecord
 		HistoryMessageCount: request.Projection.HistoryMessageCount,
 		Sources:             session.PackSources(request.Projection.Sources),
 		SkillExpansions:     request.Projection.SkillExpansions,
-		Budget:              request.budget, Estimator: budget.Heuristic.Name(), State: l.state.StateRef,
+		Budget:              request.budget, Estimator: l.estimator().Name(), State: l.state.StateRef,
 		Prefix: request.Prefix, Dispatched: dispatched,
 	}
 	for _, section := range l.cfg.Sections {

@@ -54,7 +54,7 @@ func (l *loop) commit(ctx context.Context, s step) error {
 		V: session.ObjectVersion, Agent: l.run.AgentKey, RunUID: l.run.UID, RunName: l.run.Name, History: list, Step: stepRecord,
 		LastSequence: l.state.Head.Sequence, Run: l.state.Counters(), Recent: l.state.Recent,
 		Snapshots: l.state.Snapshots, Sections: l.state.Sections, Checkpoint: l.state.Checkpoint, Model: l.identity(),
-		Earlier: l.state.Earlier,
+		Earlier: l.state.Earlier, Title: l.state.Title,
 	}
 	ref, err := l.saveObject(saving, cas.MediaState, committed)
 	if err != nil {
@@ -349,6 +349,9 @@ func (l *loop) lastMessage() *cas.MessageRef {
 }
 
 func (l *loop) terminate(ctx context.Context, event runevent.Event) (Result, error) {
+	if err := l.collectTitle(ctx, true); err != nil {
+		return Result{}, l.undecided(ctx, err)
+	}
 	l.deps.Chaos("run.before-end")
 	if err := l.append(ctx, event); err != nil {
 		return Result{}, l.undecided(ctx, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/compaction"
 	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/runevent"
@@ -40,13 +41,9 @@ func (l *loop) request(ctx context.Context) (answered, error) {
 		if ctx.Err() != nil {
 			return answered{}, context.Cause(ctx)
 		}
-		request, err := l.assemble()
+		request, err := l.fitting(ctx)
 		if err != nil {
 			return answered{}, err
-		}
-		if !request.budget.Fits {
-			l.publish(request, false)
-			return answered{}, l.exceeded(ctx, request)
 		}
 		answer, err := l.dispatch(ctx, request)
 		if err == nil {
@@ -59,6 +56,15 @@ func (l *loop) request(ctx context.Context) (answered, error) {
 		var failed *provider.Error
 		if !errors.As(err, &failed) || ctx.Err() != nil || failed.Class == provider.ClassCancelled {
 			return answered{}, err
+		}
+		if failed.Class == provider.ClassOverflow {
+			recovered, err := l.recoverOverflow(ctx, request)
+			if err != nil {
+				return answered{}, err
+			}
+			if recovered {
+				continue
+			}
 		}
 		if !failed.Class.Retryable() || try >= l.retries() {
 			return l.failedAnswer(failed, request), nil
@@ -108,15 +114,19 @@ func (l *loop) dispatch(ctx context.Context, request assembled) (answered, error
 	}
 	invocation := session.Request{RequestExecutionID: l.deps.NewID(), Turn: request.turn, ContextRef: fixed.ref}
 	if err := l.append(ctx, runevent.Event{
-		Type: runevent.TypeRecord, Kind: runevent.KindContextCaptured, Purpose: runevent.PurposeMain,
+		Type: runevent.TypeRecord, Kind: runevent.KindContextCaptured, Purpose: runevent.PurposeMain, Attempt: request.compactions,
 		SnapshotRefs: fixed.snapshots, SectionsRef: fixed.sections, Evidence: invocationEvidence(invocation),
 	}); err != nil {
 		return answered{}, err
 	}
 	l.snapshots = append(l.snapshots, request.fresh...)
 	l.deps.Chaos("context.captured")
-	call := &call{loop: l, request: request, invocation: invocation}
-	response, err := call.stream(ctx)
+	call := &call{loop: l, purpose: runevent.PurposeMain, invocation: invocation, policy: request.policy, prefix: request.Prefix, model: l.cfg.Model}
+	call.announce = func(dispatched bool) {
+		request.budget.RequestOutputTokenLimit = call.limit
+		l.publish(request, dispatched)
+	}
+	response, err := call.stream(ctx, l.modelRequest(request, call.guard(ctx)))
 	l.deps.Chaos("model.answered")
 	if saveErr := call.flush(ctx, err == nil); saveErr != nil {
 		return answered{}, saveErr
@@ -134,9 +144,14 @@ func invocationEvidence(r session.Request) runevent.Evidence {
 // call is one model invocation while it streams.
 type call struct {
 	loop       *loop
-	request    assembled
+	purpose    runevent.Purpose
+	model      provider.Model
+	policy     budget.Policy
+	prefix     string
 	invocation session.Request
 	increments runevent.Increments
+	// announce tells watchers of a main request that it is sent, or was refused; nil for others.
+	announce func(dispatched bool)
 	// limit is the output cap that the guard saw; saveErr the first increment that could not be stored.
 	limit   *int64
 	saveErr error
@@ -148,7 +163,7 @@ func (c *call) guard(ctx context.Context) func([]byte) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		limit, err := budget.GuardPayload(body, c.request.policy)
+		limit, err := budget.GuardPayload(body, c.policy)
 		if err != nil {
 			return err
 		}
@@ -156,8 +171,9 @@ func (c *call) guard(ctx context.Context) func([]byte) error {
 			return context.Cause(ctx)
 		}
 		c.limit = limit
-		c.request.budget.RequestOutputTokenLimit = limit
-		c.loop.publish(c.request, true)
+		if c.announce != nil {
+			c.announce(true)
+		}
 		c.loop.deps.Chaos("guard.passed")
 		return nil
 	}
@@ -169,10 +185,10 @@ func (l *loop) publish(request assembled, dispatched bool) {
 	l.deps.Live(Live{Type: "context_budget", Run: l.run.UID, Turn: request.turn, Budget: &measured, Dispatched: dispatched})
 }
 
-// delta stores one streamed increment, merged with its neighbours into few entries. After one could not be stored the
+// delta stores one streamed increment of a main request, merged with its neighbours into few entries. After one could not be stored the
 // rest is dropped here, and flush reports it.
 func (c *call) delta(ctx context.Context, d provider.Delta) {
-	if c.saveErr != nil || d.Kind == provider.DeltaToolCall {
+	if c.saveErr != nil || d.Kind == provider.DeltaToolCall || c.purpose != runevent.PurposeMain {
 		return
 	}
 	event := runevent.Event{Type: runevent.TypeBody, Text: d.Text, Block: d.Block, Evidence: invocationEvidence(c.invocation)}
@@ -222,8 +238,8 @@ func (c *call) flush(ctx context.Context, complete bool) error {
 func (c *call) completed(ctx context.Context, response provider.Response) (answered, error) {
 	l := c.loop
 	assistant := response.Message
-	assistant.Provider, assistant.API, assistant.Model = l.cfg.Model.Provider, string(l.cfg.Model.API), l.cfg.Model.ID
-	assistant.Prefix = c.request.Prefix
+	assistant.Provider, assistant.API, assistant.Model = c.model.Provider, string(c.model.API), c.model.ID
+	assistant.Prefix = c.prefix
 	saving, cancel := outlive(ctx)
 	defer cancel()
 	action, err := l.saveObject(saving, cas.MediaModelAction, session.ModelAction{
@@ -237,14 +253,25 @@ func (c *call) completed(ctx context.Context, response provider.Response) (answe
 	evidence := invocationEvidence(c.invocation)
 	evidence.ResponseID = response.ResponseID
 	if err := l.append(saving, runevent.Event{
-		Type: runevent.TypeRecord, Kind: runevent.KindModelCompleted, Purpose: runevent.PurposeMain, PayloadRef: &action,
+		Type: runevent.TypeRecord, Kind: runevent.KindModelCompleted, Purpose: c.purpose, PayloadRef: &action,
 		Usage: assistant.Usage, StopReason: string(assistant.StopReason), RequestOutputTokenLimit: c.limit,
-		HTTPStatus: response.HTTPStatus, Evidence: evidence,
+		HTTPStatus: response.HTTPStatus, Reason: c.unusable(assistant), Evidence: evidence,
 	}); err != nil {
 		return answered{}, err
 	}
 	l.deps.Chaos("model.completed")
 	return answered{message: assistant, action: action, request: c.invocation}, nil
+}
+
+// unusable is why a complete response is not used for what it was asked for; empty for one that is.
+func (c *call) unusable(answer message.Message) string {
+	if c.purpose == runevent.PurposeTitle && session.TitleOf(answer) == "" {
+		return "NoTitle"
+	}
+	if _, err := compaction.Judge(answer); c.purpose == runevent.PurposeSummary && err != nil {
+		return "NoSummary"
+	}
+	return ""
 }
 
 // failed records a request that has no response: refused by the guard, or failed at the provider.
@@ -257,7 +284,9 @@ func (c *call) failed(ctx context.Context, err error) error {
 	l := c.loop
 	if failed.Class == provider.ClassRejected && ctx.Err() == nil {
 		why := l.rejected(failed)
-		l.publish(c.request, false)
+		if c.announce != nil {
+			c.announce(false)
+		}
 		if saveErr := c.withdraw(ctx, ReasonOutputCapRejected, why.Message); saveErr != nil {
 			return saveErr
 		}
@@ -266,11 +295,14 @@ func (c *call) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !failed.Dispatched {
 		return errors.Join(context.Cause(ctx), c.unsent(ctx))
 	}
+	if ctx.Err() != nil && c.purpose != runevent.PurposeMain {
+		return context.Cause(ctx)
+	}
 	if ctx.Err() != nil {
 		return errors.Join(context.Cause(ctx), &partial{failed: failed, invocation: c.invocation})
 	}
 	event := runevent.Event{
-		Type: runevent.TypeModelFailed, Purpose: runevent.PurposeMain, Class: string(failed.Class), HTTPStatus: failed.HTTPStatus,
+		Type: runevent.TypeModelFailed, Purpose: c.purpose, Class: string(failed.Class), HTTPStatus: failed.HTTPStatus,
 		Retryable: failed.Class.Retryable(), Usage: failed.Usage, Message: failed.Error(), Evidence: invocationEvidence(c.invocation),
 	}
 	event.Evidence.ResponseID = failed.ResponseID
@@ -291,7 +323,7 @@ func (c *call) failed(ctx context.Context, err error) error {
 // withdraw records that the captured request was not sent: it does not count, and leaves no message.
 func (c *call) withdraw(ctx context.Context, reason, text string) error {
 	return c.loop.append(ctx, runevent.Event{
-		Type: runevent.TypeModelRejected, Purpose: runevent.PurposeMain, Reason: reason,
+		Type: runevent.TypeModelRejected, Purpose: c.purpose, Reason: reason,
 		Message: text, Record: &c.invocation.ContextRef, Evidence: invocationEvidence(c.invocation),
 	})
 }

@@ -43,6 +43,8 @@ type loop struct {
 	assembler  assembler
 	// committed is the latest state that the log names.
 	committed cas.Digest
+	// title is a request for the session's title that goes on beside the run; nil for none.
+	title *titling
 	// ending is why the run ends when it is not its context that says so.
 	ending error
 }
@@ -76,6 +78,9 @@ func Execute(ctx context.Context, deps Deps, run Run) (Result, error) {
 			}
 		}
 	}()
+	if run.Operation == OperationCompact {
+		return l.end(ctx, l.compact(ctx))
+	}
 	return l.end(ctx, l.turns(ctx))
 }
 
@@ -181,7 +186,7 @@ func (l *loop) begin(ctx context.Context) error {
 		l.cfg = stored
 	}
 	attempt := l.attempt()
-	begun := takeover && l.state.Run.Config != nil && l.state.Run.Accepted
+	begun := takeover && l.state.Run.Config != nil && (l.state.Run.Accepted || !l.prompts())
 	if l.run.Refusal != nil && !begun {
 		return l.refuse(ctx, attempt, l.run.Refusal)
 	}
@@ -194,7 +199,7 @@ func (l *loop) begin(ctx context.Context) error {
 	if err := l.claim(ctx, attempt, nil); err != nil {
 		return err
 	}
-	if !l.state.Run.Accepted && l.state.Run.Ending == nil {
+	if l.prompts() && !l.state.Run.Accepted && l.state.Run.Ending == nil {
 		if err := l.acceptPrompt(ctx); err != nil {
 			return err
 		}
@@ -228,13 +233,16 @@ func (l *loop) accept(ctx context.Context, attempt int) error {
 	if err := l.claim(ctx, attempt, &ref); err != nil {
 		return err
 	}
-	if !l.state.Run.Accepted {
+	if l.prompts() && !l.state.Run.Accepted {
 		if err := l.acceptPrompt(ctx); err != nil {
 			return err
 		}
 	}
 	return connected
 }
+
+// prompts says whether the run brings a user message.
+func (l *loop) prompts() bool { return l.run.Operation != OperationCompact }
 
 func (l *loop) claim(ctx context.Context, attempt int, config *cas.Ref) error {
 	err := l.append(ctx, runevent.Event{
@@ -310,6 +318,12 @@ func (l *loop) turns(ctx context.Context) error {
 	}
 	for {
 		if done, err := l.finished(); done || err != nil {
+			return err
+		}
+		if err := l.collectTitle(ctx, false); err != nil {
+			return err
+		}
+		if err := l.startTitle(ctx); err != nil {
 			return err
 		}
 		step, err := l.turn(ctx)

@@ -33,6 +33,12 @@ var ErrLost = errors.New("run lost to another worker")
 // ErrOverdue is returned when a run was not begun because its time for that is over. Nothing was written for it.
 var ErrOverdue = errors.New("run was not begun in time")
 
+// The operations of runs.
+const (
+	OperationPrompt  = "Prompt"
+	OperationCompact = "Compact"
+)
+
 // Live is something that happens while a run goes on and is not stored: watchers may see it, nobody depends on it.
 type Live struct {
 	Type   string                `json:"type"`
@@ -78,7 +84,7 @@ type Tools interface {
 	Connect(ctx context.Context, want *session.ToolSet) (tool.Set, error)
 }
 
-// Deps are the ports and injected sources that the loop uses. None may be nil but Chaos.
+// Deps are the ports and injected sources that the loop uses. None may be nil but Estimator and Chaos.
 type Deps struct {
 	Log   runevent.Log
 	Store cas.Store
@@ -90,6 +96,8 @@ type Deps struct {
 	Sleep  func(ctx context.Context, d time.Duration) error
 	Live   func(Live)
 	Logger *slog.Logger
+	// Estimator returns the estimator of a name, nil for one that there is not; nil itself for the heuristic only.
+	Estimator func(name string) budget.Estimator
 	// Chaos is called with the name of each point between "accepted" and "committed"; tests stop the process there.
 	Chaos func(point string)
 }
@@ -129,5 +137,9 @@ const (
 	ReasonPersistence       = "PersistenceFailed"
 	ReasonWorkerLost        = "WorkerLost"
 	ReasonToolServer        = "ToolServerUnavailable"
+	ReasonCompactionFailed  = "CompactionFailed"
 	ReasonInternal          = "InternalError"
+	// The reasons with which a compaction ends well.
+	ReasonCompacted        = "Compacted"
+	ReasonNothingToCompact = "NothingToCompact"
 )

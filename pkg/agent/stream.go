@@ -39,7 +39,7 @@ func (f *feed) take() []provider.Delta {
 
 // stream sends the request and stores the increments of its response as they come. The response is read in a goroutine
 // of its own, so that a log that is away delays only what is stored.
-func (c *call) stream(ctx context.Context) (provider.Response, error) {
+func (c *call) stream(ctx context.Context, request provider.Request) (provider.Response, error) {
 	var response provider.Response
 	var err error
 	var fault *Panic
@@ -47,7 +47,7 @@ func (c *call) stream(ctx context.Context) (provider.Response, error) {
 	go func() {
 		defer close(done)
 		fault = caught(func() {
-			response, err = c.loop.deps.Model.Stream(ctx, c.loop.modelRequest(c.request, c.guard(ctx)), deltas.add)
+			response, err = c.loop.deps.Model.Stream(ctx, request, deltas.add)
 		})
 	}()
 	for open := true; open; {

@@ -52,6 +52,10 @@ type RunProgress struct {
 	// Summaries are the complete summaries that no checkpoint has been made of yet: by the digest of the context that each
 	// was asked for with, the action that holds it.
 	Summaries map[cas.Digest]cas.Ref
+	// Compacting says that a compaction was begun whose outcome is not in the log.
+	Compacting bool
+	// Compacted says that the run has made a checkpoint since its last commit.
+	Compacted bool
 	// Before is what Captured has displaced; it comes back when that request is refused before dispatch.
 	Before *Latest
 	// Tools is the progress of the completed response's calls, by call id.
@@ -164,6 +168,7 @@ func (s *State) Commit(committed AgentState, ref cas.Ref) {
 	s.Run.RunCounters = committed.Run
 	s.Run.Phase = PhaseAssembling
 	s.Run.Captured, s.Run.Before, s.Run.Completed, s.Run.Tools, s.Run.Summaries = nil, nil, nil, nil, nil
+	s.Run.Compacted, s.Run.Compacting = false, false
 }
 
 // Apply folds one verified entry. An entry that does not follow the state, and a commit whose state was not loaded
@@ -214,6 +219,9 @@ func (s *State) runStarted(event runevent.Event) {
 		s.Run = &RunProgress{UID: event.Evidence.AgentRunID, Name: event.RunName}
 		s.Run.StartedAt = event.Evidence.RecordedAt
 	}
+	if s.Run.Compacting { // it ended with its worker: the next one may try it again
+		s.Run.Compactions, s.Run.Compacting = max(s.Run.Compactions-1, 0), false
+	}
 	s.Run.Attempt, s.Run.Worker, s.Run.Phase, s.Run.HandedBack = event.Attempt, event.Worker, PhaseStarting, false
 	if event.Config != nil {
 		s.Run.Config = event.Config
@@ -237,6 +245,7 @@ func appendRecent(recent []string, uid string) []string {
 
 // modelFailed counts a failed attempt; what the provider reported with the failure is usage like any other.
 func (s *State) modelFailed(event runevent.Event) {
+	s.Run.Compacting = s.Run.Compacting && event.Purpose != runevent.PurposeSummary
 	if s.Run.Captured == nil || event.Purpose != runevent.PurposeMain {
 		return
 	}
@@ -259,7 +268,7 @@ func (s *State) record(event runevent.Event) {
 	case runevent.KindCompactionCommitted:
 		s.Checkpoint = event.Checkpoint
 		s.admit(event)
-		s.Run.Summaries = nil
+		s.Run.Summaries, s.Run.Compacted, s.Run.Compacting = nil, true, false
 	case runevent.KindContextRecovery:
 		s.Run.Recovered = event.Evidence.Turn
 	}
@@ -268,7 +277,7 @@ func (s *State) record(event runevent.Event) {
 // completed takes a whole response. A summary or a title is no part of the conversation.
 func (s *State) completed(event runevent.Event) {
 	switch {
-	case event.PayloadRef == nil:
+	case event.PayloadRef == nil, event.Reason != "" && event.Purpose != runevent.PurposeMain: // it was of no use
 	case event.Purpose == runevent.PurposeSummary && event.Evidence.ContextRef != nil:
 		if s.Run.Summaries == nil {
 			s.Run.Summaries = map[cas.Digest]cas.Ref{}
@@ -300,12 +309,12 @@ func (s *State) captured(event runevent.Event) {
 		return
 	}
 	if event.Purpose == runevent.PurposeSummary {
-		s.Run.Compactions, s.Run.Phase = max(s.Run.Compactions, event.Attempt), PhaseCompacting
+		s.Run.Compactions, s.Run.Phase, s.Run.Compacting = max(s.Run.Compactions, event.Attempt), PhaseCompacting, true
 	}
 	if event.Purpose != runevent.PurposeMain {
 		return
 	}
-	s.Run.Compactions, s.Run.Summaries = event.Attempt, nil
+	s.Run.Compactions, s.Run.Summaries, s.Run.Compacting = event.Attempt, nil, false
 	s.Run.RunCounters = s.Counters()
 	s.Run.Before = &Latest{Context: s.Run.LastContext, Limit: s.Run.LastLimit}
 	s.Run.Turn, s.Run.Phase = event.Evidence.Turn, PhaseModelCall
@@ -317,6 +326,7 @@ func (s *State) captured(event runevent.Event) {
 // rejected takes a captured request back that its guard refused: nothing was sent, so it moves neither the counts nor
 // the latest dispatched context.
 func (s *State) rejected(event runevent.Event) {
+	s.Run.Compacting = s.Run.Compacting && event.Purpose != runevent.PurposeSummary
 	if s.Run.Captured == nil || event.Purpose != runevent.PurposeMain {
 		return
 	}

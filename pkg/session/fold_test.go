@@ -348,6 +348,7 @@ func TestCompactionFolds(t *testing.T) {
 		SnapshotRefs: []cas.Ref{*ref("snapshot", cas.MediaSnapshot)}, SectionsRef: ref("sections", cas.MediaSections),
 	}
 	live := []runevent.Event{begin("u1"), prompt("hi")}
+	failed := summaryOf(runevent.Event{Type: runevent.TypeModelFailed, Class: "invalidRequest"})
 	done := summaryOf(complete("s1", 0, "summary s1", used(100, 10)))
 	cases := map[string]struct {
 		events    []runevent.Event
@@ -362,6 +363,8 @@ func TestCompactionFolds(t *testing.T) {
 		"it stands for older messages":                {events: []runevent.Event{tried("s1", 1), done, committed}, tries: 1, stored: true, phase: PhaseCompacting},
 		"a request that is still above the threshold": {events: []runevent.Event{tried("s1", 1), pressed("m1", 1)}, tries: 1, phase: PhaseModelCall},
 		"a request below it":                          {events: []runevent.Event{tried("s1", 1), done, committed, capture("m1", 1, "main")}, stored: true, phase: PhaseModelCall},
+		"its worker died: it may be tried again":      {events: []runevent.Event{tried("s1", 1), done, begin("u1")}, summaries: 1, phase: PhaseStarting},
+		"its worker died after it had failed":         {events: []runevent.Event{tried("s1", 1), failed, begin("u1")}, tries: 1, phase: PhaseStarting},
 		"the next prompt":                             {events: []runevent.Event{tried("s1", 2), finish(), begin("u2"), prompt("next")}, phase: PhaseAssembling},
 	}
 	for name, tc := range cases {

@@ -106,6 +106,8 @@ type AssemblyRecord struct {
 	// Dispatched is false in the record of a request that does not fit. The record is fixed before the guard sees the
 	// body: a request that the guard refuses has true here, and a model.rejected event.
 	Dispatched bool `json:"dispatched"`
+	// Summarized are the history messages that a summary request read.
+	Summarized []SourceRun `json:"summarized,omitempty"`
 }
 
 // Admitted lists the system sections that took part.

@@ -66,6 +66,7 @@ func testAssembly() AssemblyRecord {
 		Admitted:  Admitted{Sections: []AdmittedSection{{ID: "project", Digest: cas.Of([]byte("Be brief."))}}},
 		Rendered:  Rendered{SectionIDs: []string{"project"}},
 		State:     ref("state", cas.MediaState), Prefix: "sha256:11", Compaction: "c-1", Dispatched: true,
+		Summarized: []SourceRun{{Source: projection.Source{Type: projection.SourceHistory, MessageIndex: 1}, Count: 2}},
 	}
 }
 

@@ -1,0 +1,215 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/agentloop/agentloop/pkg/budget"
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/compaction"
+	"github.com/agentloop/agentloop/pkg/projection"
+	"github.com/agentloop/agentloop/pkg/provider"
+	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/session"
+)
+
+// summaryTimeout bounds one summary with its retries, besides the run's own time.
+const summaryTimeout = 120 * time.Second
+
+// unsummarised is a compaction that came to nothing. Nothing of it was saved: the session is as it was.
+type unsummarised struct{ err error }
+
+func (u *unsummarised) Error() string { return "no compaction: " + u.err.Error() }
+func (u *unsummarised) Unwrap() error { return u.err }
+
+// fitting assembles the next turn's request and compacts until it may be sent. One that does not fit and cannot be made
+// smaller is recorded and refused.
+func (l *loop) fitting(ctx context.Context) (assembled, error) {
+	request, err := l.assemble(l.checkpoint)
+	if err != nil {
+		return request, err
+	}
+	trigger := compaction.Trigger{Percent: int64(l.cfg.Compaction.ThresholdPercent), Off: !l.cfg.Compaction.Automatic}
+	verdict := compaction.Decide(request.budget, l.state.Run.Compactions, trigger)
+	for verdict.Action == compaction.Compact {
+		next, err := l.pass(ctx, request, verdict.Keep, verdict.Counter)
+		switch {
+		case errors.Is(err, compaction.ErrNothingToCompact):
+			verdict = verdict.Nothing()
+			continue
+		case err == nil:
+			request = next
+		case !soft(err):
+			return request, err
+		}
+		verdict = compaction.Decide(request.budget, verdict.Counter, trigger)
+	}
+	request.compactions = verdict.Counter
+	if verdict.Action == compaction.Refuse {
+		l.publish(request, false)
+		return request, l.exceeded(ctx, request)
+	}
+	return request, nil
+}
+
+func soft(err error) bool {
+	var failed *unsummarised
+	return errors.As(err, &failed)
+}
+
+// recoverOverflow compacts a request once that the provider found too long although its estimate fits. It says whether
+// the request is worth to be sent again.
+func (l *loop) recoverOverflow(ctx context.Context, request assembled) (bool, error) {
+	if !l.cfg.OverflowRecovery {
+		return false, nil
+	}
+	verdict := compaction.Recover(request.budget, l.state.Run.Recovered == request.turn)
+	for verdict.Action == compaction.Compact {
+		_, err := l.pass(ctx, request, verdict.Keep, l.state.Run.Compactions)
+		switch {
+		case errors.Is(err, compaction.ErrNothingToCompact):
+			verdict = verdict.Nothing()
+			continue
+		case soft(err):
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		return true, l.append(ctx, runevent.Event{
+			Type: runevent.TypeRecord, Kind: runevent.KindContextRecovery, Reason: string(provider.ClassOverflow),
+			Evidence: runevent.Evidence{Turn: request.turn},
+		})
+	}
+	return false, nil
+}
+
+// pass makes one compaction of a request, which keeps about that many tokens of the newest turns, and returns the request
+// as it is afterwards. attempt is how many were tried with it. Whatever goes wrong, nothing of it is saved; an
+// *unsummarised says that the run can go on without.
+func (l *loop) pass(ctx context.Context, request assembled, keep int64, attempt int) (assembled, error) {
+	rules := compaction.AllRules()
+	// A turn is cut only where there is need: by hand a session is compacted by whole turns.
+	rules.SplitTurn = l.prompts() || request.budget.Pressed()
+	plan, err := compaction.Make(compaction.Input{
+		Projected: request.Result, Previous: l.checkpoint, Keep: keep, Room: request.budget.MessageRoom(),
+		Estimator: l.estimator(), Rules: rules,
+	})
+	if err != nil {
+		return assembled{}, err
+	}
+	checkpoint, err := l.summarise(ctx, plan, attempt, request.turn)
+	if err != nil {
+		return assembled{}, err
+	}
+	candidate, err := l.assemble(&checkpoint)
+	if err != nil {
+		return assembled{}, err
+	}
+	commit, err := compaction.Settle(request.budget, candidate.budget, compaction.Candidate{
+		Checkpoint: checkpoint, Snapshots: candidate.fresh, Current: l.cfg.Sections,
+	})
+	if err != nil {
+		return assembled{}, &unsummarised{err}
+	}
+	if err := l.commitCheckpoint(ctx, commit, candidate); err != nil {
+		return assembled{}, err
+	}
+	candidate.fresh = nil
+	return candidate, nil
+}
+
+// summarise has the model write the summary that a plan needs, in as many requests as it takes.
+func (l *loop) summarise(ctx context.Context, plan compaction.Plan, attempt, turn int) (projection.Checkpoint, error) {
+	settings := compaction.Settings{Model: l.cfg.Model, Estimator: l.estimator(), Rules: compaction.AllRules()}
+	if other := l.cfg.Compaction.Model; other != nil {
+		settings.Model = *other
+	}
+	progress, err := plan.Begin(settings)
+	if err != nil {
+		return projection.Checkpoint{}, &unsummarised{err}
+	}
+	for !progress.Done() {
+		request, err := progress.Next()
+		if err != nil {
+			return projection.Checkpoint{}, &unsummarised{err}
+		}
+		answer, err := l.aside(ctx, aside{
+			purpose: runevent.PurposeSummary, model: settings.Model, system: request.System, messages: request.Messages, policy: request.Policy,
+			budget: request.Budget, attempt: attempt, turn: turn, summarized: plan.Summarized(), timeout: summaryTimeout,
+		})
+		if err != nil {
+			return projection.Checkpoint{}, err
+		}
+		if progress, err = progress.Accept(request, answer); err != nil {
+			return projection.Checkpoint{}, &unsummarised{err}
+		}
+	}
+	return progress.Checkpoint(l.deps.NewID())
+}
+
+// commitCheckpoint makes a compaction part of the session, with the snapshots and the system prompt that the request
+// brings new: all of it in one entry.
+func (l *loop) commitCheckpoint(ctx context.Context, commit compaction.Commit, candidate assembled) error {
+	ref, err := l.saveObject(ctx, cas.MediaCheckpoint, session.Checkpoint{V: session.ObjectVersion, Checkpoint: commit.Checkpoint})
+	if err != nil {
+		return err
+	}
+	event := runevent.Event{
+		Type: runevent.TypeRecord, Kind: runevent.KindCompactionCommitted, Checkpoint: &ref, Evidence: runevent.Evidence{Turn: candidate.turn},
+	}
+	if event.SnapshotRefs, err = l.saveSnapshots(ctx, commit.Snapshots); err != nil {
+		return err
+	}
+	if _, event.SectionsRef, err = l.saveSections(ctx, candidate); err != nil {
+		return err
+	}
+	l.deps.Chaos("checkpoint.stored")
+	if err := l.append(ctx, event); err != nil {
+		return err
+	}
+	l.deps.Chaos("compaction.committed")
+	l.checkpoint = &commit.Checkpoint
+	l.snapshots = append(l.snapshots, commit.Snapshots...)
+	return nil
+}
+
+// compact is a run of the operation Compact: one compaction, whatever the pressure.
+func (l *loop) compact(ctx context.Context) error {
+	if ending := l.state.Run.Ending; ending != nil {
+		return &announced{event: *ending}
+	}
+	if l.state.Run.Compacted { // by a worker that did not come further
+		return l.finish(ctx, ReasonCompacted)
+	}
+	request, err := l.assemble(l.checkpoint)
+	if err != nil {
+		return err
+	}
+	_, err = l.pass(ctx, request, compaction.KeepRecent(l.cfg.Model.ContextWindow), 0)
+	var failed *provider.Error
+	var over *budget.ExceededError
+	switch {
+	case err == nil:
+		return l.finish(ctx, ReasonCompacted)
+	case errors.Is(err, compaction.ErrNothingToCompact):
+		return l.finish(ctx, ReasonNothingToCompact)
+	case !soft(err):
+		return err
+	case errors.As(err, &failed):
+		return providerFailure(failed)
+	case errors.As(err, &over):
+		return &Failure{Reason: ReasonCompactionFailed, Message: "the request for a summary does not fit the window of its model: set spec.compaction.model to one with a larger window", Err: err}
+	}
+	return &Failure{Reason: ReasonCompactionFailed, Message: fmt.Sprintf("%v; the history is as it was", err), Err: err}
+}
+
+// finish commits a run that adds nothing to the history, with its end.
+func (l *loop) finish(ctx context.Context, reason string) error {
+	event := runevent.Event{Type: runevent.TypeRunFinished, Reason: reason}
+	if err := l.commit(ctx, step{terminal: &event}); err != nil {
+		return err
+	}
+	return &announced{event: event}
+}
