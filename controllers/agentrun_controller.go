@@ -47,6 +47,8 @@ type AgentRunReconciler struct {
 type note struct {
 	// reported is when the status was written last, leaving since when the run is to end without having begun.
 	reported, leaving time.Time
+	// uid tells the run from a later one of its name.
+	uid types.UID
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -92,9 +94,21 @@ func (r *AgentRunReconciler) observe(ctx context.Context, run *api.AgentRun) (ru
 		return facts, err
 	}
 	if !run.IsFinished() {
-		facts.log = r.Heads.Get(mainStream(owner), owner.Spec.ResultPreview == api.PreviewOn)
+		r.observeLog(&facts)
 	}
 	return facts, nil
+}
+
+// observeLog takes what is known of the run's stream, and asks for what the decision lacks.
+func (r *AgentRunReconciler) observeLog(facts *runFacts) {
+	stream := mainStream(facts.session)
+	facts.log = r.Heads.Get(stream, facts.session.Spec.ResultPreview == api.PreviewOn)
+	if facts.passed() {
+		facts.past = r.Heads.Past(stream, string(facts.run.UID))
+	}
+	if !facts.leaving.IsZero() && !facts.now.Before(facts.leaving.Add(endGrace)) && facts.stale() {
+		r.Heads.Renew(stream)
+	}
 }
 
 // runsOf lists a session's runs, as the cache has them: they must not be changed. Runs of an earlier session of the same
@@ -122,6 +136,9 @@ func mainStream(s *api.AgentSession) runevent.Stream {
 func (r *AgentRunReconciler) act(ctx context.Context, run *api.AgentRun, facts runFacts, d runDecision) error {
 	if d.done {
 		r.Admission.Done(client.ObjectKeyFromObject(run))
+		if facts.past.Known {
+			r.Heads.DropPast(mainStream(facts.session), string(run.UID))
+		}
 	}
 	if d.item != nil {
 		worker := ""
@@ -191,7 +208,10 @@ func (r *AgentRunReconciler) report(ctx context.Context, run *api.AgentRun, fact
 func (r *AgentRunReconciler) noteOf(run *api.AgentRun) note {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.notes[client.ObjectKeyFromObject(run)]
+	if n := r.notes[client.ObjectKeyFromObject(run)]; n.uid == run.UID {
+		return n
+	}
+	return note{uid: run.UID}
 }
 
 func (r *AgentRunReconciler) remember(run *api.AgentRun, n note) {
@@ -200,7 +220,7 @@ func (r *AgentRunReconciler) remember(run *api.AgentRun, n note) {
 	if r.notes == nil {
 		r.notes = map[types.NamespacedName]note{}
 	}
-	if n == (note{}) || run.IsFinished() {
+	if n == (note{uid: run.UID}) || run.IsFinished() {
 		delete(r.notes, client.ObjectKeyFromObject(run))
 		return
 	}

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,8 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/pkg/agent"
+	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/runevent"
 )
 
@@ -164,6 +169,127 @@ func TestProgressIsThrottled(t *testing.T) {
 		writes := w.taken()
 		if len(writes) == 0 || len(writes) > 6 {
 			t.Errorf("%d writes in more than a minute of progress: %v", len(writes), writes)
+		}
+	})
+}
+
+// TestRestoredRuns get their status back from the log when the cluster was restored from a backup that knew nothing of
+// their ends. None of them is executed again.
+func TestRestoredRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, nil, newProvider(), newSession())
+		for _, name := range []string{"a", "b", "c"} {
+			w.create(newRun(name))
+		}
+		w.work("a", says("hello"), nil)
+		w.work("b", fails(provider.ClassAuth), nil)
+		w.work("c", says("hello"), nil)
+		time.Sleep(24 * time.Hour) // their time to start is long over
+		w.settle()
+		for name, want := range map[string]string{"a": "True Completed, finished", "b": "False ProviderAuthFailed, finished", "c": "True Completed, finished"} {
+			run := w.run(name)
+			if got := state(run); got != want || len(run.Finalizers) != 0 || run.Status.CompletionTime.After(run.CreationTimestamp.Add(time.Minute)) || run.Status.ModelRequests != 1 {
+				t.Errorf("run %s: %s, want %s; finalizers %v, status %+v", name, got, want, run.Finalizers, run.Status)
+			}
+		}
+		if names := w.queue.names(); len(names) != 0 {
+			t.Errorf("queue %v", names)
+		}
+		if past := w.heads.streams[mainStream(w.session("chat"))].past; len(past) != 0 {
+			t.Errorf("%d ended runs are kept", len(past))
+		}
+	})
+}
+
+// TestRunBegunWhileNobodyHeard does not end a run for lack of a start that a worker began just before, although no
+// change of the log was heard since.
+func TestRunBegunWhileNobodyHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, nil, newProvider(), newSession())
+		w.create(newRun("first"))
+		w.settle()
+		w.log.deaf()
+		time.Sleep(599 * time.Second) // of 600
+		w.work("first", says("hello"), nil)
+		for range 60 {
+			time.Sleep(time.Second)
+			w.reconcile()
+		}
+		if got := state(w.run("first")); got != "True Completed, finished" {
+			t.Errorf("a run that a worker had begun in time: %s", got)
+		}
+	})
+}
+
+// TestOrphanedRun ends a run whose object was removed by force while it was live, and goes on with the next one.
+func TestOrphanedRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, nil, newProvider(), newSession())
+		w.create(newRun("first"))
+		w.settle()
+		writer := runevent.NewWriter(w.log, runevent.WriterConfig{Stream: mainStream(w.session("chat")), Now: time.Now})
+		event := runevent.Event{Type: runevent.TypeRunStarted, RunName: "first", Attempt: 1, Worker: "w1", Evidence: runevent.Evidence{AgentID: "main", AgentRunID: "uid-first"}}
+		if _, _, err := writer.Append(w.ctx, event); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		run := w.run("first")
+		w.change(run, func() { run.Finalizers = nil })
+		if err := w.client.Delete(w.ctx, run); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.runs.Reconcile(w.ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(run)}); err != nil {
+			t.Fatal(err)
+		}
+		w.queue.take("first") // its worker is gone, and so is its item
+		w.queue.set(func() { w.queue.alive = nil })
+		w.create(newRun("second"))
+		w.settle()
+		if diff := cmp.Diff([]string{"first seal"}, w.queue.names()); diff != "" {
+			t.Fatalf("queue (-want +got):\n%s", diff)
+		}
+		if c := w.run("second").Status.Conditions[1]; c.Reason != "Queued" || !strings.Contains(c.Message, "run first is live") {
+			t.Errorf("the next run: %+v", c)
+		}
+		execute(t, w.log, w.store, execution{name: "first", uid: "uid-first", history: "session-uid", cause: agent.ErrCancelled})
+		w.queue.take("first")
+		w.settle()
+		if diff := cmp.Diff([]string{"second run"}, w.queue.names()); diff != "" {
+			t.Errorf("queue after the seal (-want +got):\n%s", diff)
+		}
+		if n := len(w.admission.wanted); n != 1 {
+			t.Errorf("%d items are wanted, want that of the second run", n)
+		}
+	})
+}
+
+// TestDeletedRunsAreForgotten keeps nothing of runs and sessions that are gone, however they went.
+func TestDeletedRunsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, nil, newProvider(), newSession())
+		for i := range 20 {
+			run := newRun(fmt.Sprintf("r%d", i))
+			w.create(run)
+			w.settle()
+			run = w.run(run.Name)
+			w.change(run, func() { run.Finalizers = nil })
+			if err := w.client.Delete(w.ctx, run); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.runs.Reconcile(w.ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(run)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		owner := w.session("chat")
+		w.change(owner, func() { owner.Finalizers = nil })
+		if err := w.client.Delete(w.ctx, owner); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.sessions.Reconcile(w.ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(owner)}); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(w.admission.wanted) + len(w.runs.notes) + len(w.heads.streams) + len(w.sessions.histories); n != 0 {
+			t.Errorf("%d wanted, %d notes, %d streams, %d histories are kept", len(w.admission.wanted), len(w.runs.notes), len(w.heads.streams), len(w.sessions.histories))
 		}
 	})
 }

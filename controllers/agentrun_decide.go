@@ -24,8 +24,9 @@ type runFacts struct {
 	session *api.AgentSession
 	// siblings are the session's runs, this one among them.
 	siblings []api.AgentRun
-	// log is what the run's stream says.
-	log Facts
+	// log is what the run's stream says. past is what it said when the run ended, if that is in the log and another run
+	// came after it.
+	log, past Facts
 	// leaving is since when the run, which may be on the work queue, is to end without having begun; zero when it was not
 	// noticed before.
 	leaving time.Time
@@ -59,6 +60,16 @@ func decideRun(f runFacts) runDecision {
 		return decideFinished(f)
 	}
 	own := f.session != nil && f.run.DeletionTimestamp.IsZero() && ownedBy(f.run) == ""
+	if f.passed() {
+		switch {
+		case !f.past.Known:
+			return runDecision{own: own} // it is being read
+		case f.past.Corrupt:
+			end := verdict{api.RunReasonInternalError, "the run has ended; its run events, which say how, cannot be read"}
+			return runDecision{status: f.refused(end), done: true, release: hasFinalizer(f.run)}
+		}
+		f.log = f.past
+	}
 	if f.logged() {
 		return f.live(runDecision{own: own, hold: f.run.DeletionTimestamp.IsZero() && !hasFinalizer(f.run)})
 	}
@@ -93,24 +104,42 @@ func (f runFacts) waiting() string {
 		return "the session is not ready: " + f.notReady()
 	case f.log.Corrupt:
 		return "the session's run events cannot be read"
+	case f.log.State.Live():
+		return fmt.Sprintf("run %s is live in the run events, but its object is gone or over: a worker ends it first", f.log.State.Run.Name)
 	}
 	return ""
 }
 
 // leave ends a run that the log does not know. One that may be on the work queue is left to a worker for a while, so
-// that its end is recorded where others look for it.
+// that its end is recorded where others look for it; then the log must have been read once more, for a worker may have
+// begun the run just before. One that is known to no worker is ended when the log was read at all: an object that was
+// restored from a backup may be behind it.
 func (f runFacts) leave(end verdict) runDecision {
-	if f.session == nil || !hasFinalizer(f.run) {
-		return runDecision{status: f.refused(end), done: true, release: hasFinalizer(f.run)}
+	over := runDecision{status: f.refused(end), done: true, release: hasFinalizer(f.run)}
+	if f.session == nil {
+		return over
+	}
+	wait := runDecision{status: f.stopping(end), requeue: time.Second}
+	if !hasFinalizer(f.run) {
+		if f.log.Known && !f.log.Unavailable || f.log.Unavailable && f.cancelling() {
+			return over
+		}
+		return wait
 	}
 	left := endGrace
 	if !f.leaving.IsZero() {
 		left = f.leaving.Add(endGrace).Sub(f.now)
 	}
-	if left <= 0 && f.log.Known && !f.log.Unavailable {
-		return runDecision{status: f.refused(end), done: true, release: true}
+	if left <= 0 && !f.stale() {
+		return over
 	}
-	return runDecision{status: f.stopping(end), item: f.item(worker.KindCancel), leaving: true, requeue: max(left, time.Second)}
+	wait.item, wait.leaving, wait.requeue = f.item(worker.KindCancel), true, max(left, wait.requeue)
+	return wait
+}
+
+// stale says whether the log was not read since a worker's time to end the run was up.
+func (f runFacts) stale() bool {
+	return !f.log.Known || f.log.Unavailable || f.log.ReadAt.Before(f.leaving.Add(endGrace))
 }
 
 func decideFinished(f runFacts) runDecision {
@@ -180,7 +209,13 @@ func (f runFacts) untilDeadline() time.Duration {
 	return f.run.CreationTimestamp.Add(time.Duration(f.run.Spec.Limits.QueueDeadlineSeconds) * time.Second).Sub(f.now)
 }
 
-// logged says whether the log knows the run.
+// passed says whether the run has ended in the log, and another one has begun there since: its status was restored from
+// a backup, or was not written in time.
+func (f runFacts) passed() bool {
+	return f.log.Known && !f.logged() && f.log.State.Ended(string(f.run.UID))
+}
+
+// logged says whether the log knows the run as its latest.
 func (f runFacts) logged() bool {
 	return f.log.Known && f.log.State.Run != nil && f.log.State.Run.UID == string(f.run.UID)
 }

@@ -25,6 +25,9 @@ func facts(change ...func(*runFacts)) runFacts {
 		c(&f)
 	}
 	f.siblings = append(f.siblings, *f.run)
+	if f.log.Known && f.log.ReadAt.IsZero() {
+		f.log.ReadAt = f.now
+	}
 	return f
 }
 
@@ -45,10 +48,13 @@ func held(f *runFacts) {
 }
 func unread(f *runFacts)      { f.log = Facts{} }
 func unreachable(f *runFacts) { f.log.Unavailable = true }
-func corrupt(f *runFacts)     { f.log.Corrupt = true }
-func noSession(f *runFacts)   { f.session, f.log = nil, Facts{} }
-func cancelled(f *runFacts)   { f.run.Spec.Cancel = true }
-func overdue(f *runFacts)     { f.now = born.Add(600 * time.Second) }
+func readAgo(d time.Duration) func(*runFacts) {
+	return func(f *runFacts) { f.log.ReadAt = f.now.Add(-d) }
+}
+func corrupt(f *runFacts)   { f.log.Corrupt = true }
+func noSession(f *runFacts) { f.session, f.log = nil, Facts{} }
+func cancelled(f *runFacts) { f.run.Spec.Cancel = true }
+func overdue(f *runFacts)   { f.now = born.Add(600 * time.Second) }
 func leaving(ago time.Duration) func(*runFacts) {
 	return func(f *runFacts) { f.leaving = f.now.Add(-ago) }
 }
@@ -206,10 +212,20 @@ func TestDecideWaitingRun(t *testing.T) {
 		"a while too long on the queue":            {facts(held, overdue, leaving(4*time.Second)), stopping("Queued", deadlineMessage, "again", "6s")},
 		"far too long on the queue":                {facts(held, overdue, leaving(10*time.Second)), ends("QueueDeadlineExceeded", deadlineMessage, "release", "yes")},
 		"far too long, but the log is away":        {facts(held, overdue, unreachable, leaving(time.Minute)), stopping("Queued", deadlineMessage, "again", "1s")},
-		"overdue, but the log is not read":         {facts(held, overdue, unread), pairs()},
-		"cancelled while it waits":                 {facts(behind(), cancelled), ends("Cancelled", "cancelled before it started")},
-		"cancelled while the log is not read":      {facts(unread, cancelled), ends("Cancelled", "cancelled before it started")},
-		"cancelled on the queue":                   {facts(held, cancelled), stopping("Cancelling", "cancelled before it started", "again", "10s")},
+		"far too long, but the log was read too early to tell": {
+			facts(held, overdue, leaving(12*time.Second), readAgo(3*time.Second)), stopping("Queued", deadlineMessage, "again", "1s"),
+		},
+		"far too long, and the log was read since": {
+			facts(held, overdue, leaving(12*time.Second), readAgo(2*time.Second)), ends("QueueDeadlineExceeded", deadlineMessage, "release", "yes"),
+		},
+		"overdue, but the log is not read":           {facts(held, overdue, unread), pairs()},
+		"overdue, not held, and the log is not read": {facts(overdue, unread), stopping("Queued", deadlineMessage, "again", "1s", "item", "", "leaving", "")},
+		"overdue, not held, and the log is away":     {facts(overdue, unreachable), stopping("Queued", deadlineMessage, "again", "1s", "item", "", "leaving", "")},
+		"cancelled while it waits":                   {facts(behind(), cancelled), ends("Cancelled", "cancelled before it started")},
+		"cancelled while the log is not read":        {facts(unread, cancelled), stopping("Cancelling", "cancelled before it started", "again", "1s", "item", "", "leaving", "")},
+		"cancelled while the log is away":            {facts(unreachable, cancelled), ends("Cancelled", "cancelled before it started")},
+		"cancelled while the log was never there":    {facts(unread, unreachable, cancelled), ends("Cancelled", "cancelled before it started")},
+		"cancelled on the queue":                     {facts(held, cancelled), stopping("Cancelling", "cancelled before it started", "again", "10s")},
 		"cancelled on the queue of a session that went unready": {
 			facts(held, cancelled, notReady("Suspended")), stopping("Cancelling", "cancelled before it started", "again", "10s"),
 		},
@@ -230,6 +246,9 @@ func TestDecideWaitingRun(t *testing.T) {
 		"a subagent": {
 			facts(func(f *runFacts) { f.run.Spec.Agent = "reviewer" }),
 			ends("InvalidInput", "subagent runs are not offered by this version: set agent to main and remove parent"),
+		},
+		"behind a run that is live in the log but gone": {
+			facts(func(f *runFacts) { f.log.State.Run = &session.RunProgress{UID: "uid-gone", Name: "gone"} }), waits("run gone is live in the run events, but its object is gone or over: a worker ends it first"),
 		},
 		"a run that the log has lost": {
 			facts(held, overdue, func(f *runFacts) { at := metav1.NewTime(born); f.run.Status.StartTime = &at }), waits("waiting for a worker", "item", "run", "own", "", "again", ""),
@@ -296,6 +315,48 @@ func TestDecideLiveRun(t *testing.T) {
 		"an ended one that is not held": {
 			facts(started(terminal(runevent.Event{Type: runevent.TypeRunFinished})), func(f *runFacts) { f.run.Finalizers = nil }),
 			over("True Completed", "Completed", "release", ""),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, brief(decideRun(tc.facts))); diff != "" {
+				t.Errorf("decision (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestDecidePassedRun repairs the status of a run from the log that others have moved on since, as after a restore of
+// the cluster from a backup.
+func TestDecidePassedRun(t *testing.T) {
+	passed := func(f *runFacts) {
+		f.log.State.Recent = []string{"uid-first", "uid-later"}
+		f.log.State.Run = &session.RunProgress{UID: "uid-later", Terminal: &runevent.Event{Type: runevent.TypeRunFinished}}
+	}
+	read := func(event runevent.Event) func(*runFacts) {
+		return func(f *runFacts) {
+			g := facts(started(terminal(event)))
+			f.past = g.log
+		}
+	}
+	finished := pairs("Accepted", "True Accepted", "Succeeded", "True Completed", "Finished", "True Completed", "done", "yes")
+	cases := map[string]struct {
+		facts runFacts
+		want  map[string]string
+	}{
+		"its end is not read yet":                      {facts(passed), pairs("own", "yes")},
+		"its end is not read yet, long after":          {facts(held, passed, overdue), pairs()},
+		"it had finished":                              {facts(passed, read(runevent.Event{Type: runevent.TypeRunFinished})), finished},
+		"it had finished, and its time to start is up": {facts(passed, overdue, read(runevent.Event{Type: runevent.TypeRunFinished})), finished},
+		"it had finished, and is cancelled since":      {facts(passed, cancelled, read(runevent.Event{Type: runevent.TypeRunFinished})), finished},
+		"it had failed, and is still held": {
+			facts(held, passed, read(runevent.Event{Type: runevent.TypeRunFailed, Reason: "MaxTurnsExceeded"})),
+			pairs("Accepted", "True Accepted", "Succeeded", "False MaxTurnsExceeded", "Finished", "True MaxTurnsExceeded", "done", "yes", "release", "yes"),
+		},
+		"its end cannot be read": {
+			facts(held, passed, func(f *runFacts) { f.past = Facts{Known: true, Corrupt: true} }),
+			pairs("Accepted", "True Accepted", "Succeeded", "False InternalError: the run has ended; its run events, which say how, cannot be read",
+				"Finished", "True InternalError", "done", "yes", "release", "yes"),
 		},
 	}
 	for name, tc := range cases {

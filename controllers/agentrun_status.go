@@ -64,12 +64,12 @@ func (f runFacts) queued(waiting string) *api.AgentRunStatus {
 	return status
 }
 
-// refused reports a run that ended before any worker took it.
+// refused reports a run whose end no run event tells.
 func (f runFacts) refused(v verdict) *api.AgentRunStatus {
 	status := f.base()
 	now := seconds(f.now)
 	status.CompletionTime = &now
-	if v.reason == api.RunReasonCancelled || v.reason == api.RunReasonSessionDeleted {
+	if v.reason == api.RunReasonCancelled || v.reason == api.RunReasonSessionDeleted || v.reason == api.RunReasonInternalError {
 		if condition(status.Conditions, api.ConditionAccepted) == metav1.ConditionUnknown {
 			f.set(status, api.ConditionAccepted, metav1.ConditionTrue, api.RunReasonAccepted, "")
 		}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"sort"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,24 +33,34 @@ type AgentSessionReconciler struct {
 	Health *Health
 	Purger *Purger
 	Events events.EventRecorder
+	// Admission ends the runs that are live in the log although their objects are gone.
+	Admission *Admission
 	// ViewerURL is the base of status.trajectoryURL; empty for none.
 	ViewerURL string
 	Now       func() time.Time
+
+	mu sync.Mutex
+	// histories are those of the sessions that were looked at, to be forgotten with them.
+	histories map[types.NamespacedName]string
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *AgentSessionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	owner := &api.AgentSession{}
 	if err := r.Get(ctx, req.NamespacedName, owner); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(req.NamespacedName, "")
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	r.forget(req.NamespacedName, owner.HistoryUID())
 	facts, err := r.observe(ctx, owner)
 	if err != nil {
 		return resultOf(err)
 	}
 	decision := decideSession(facts)
 	// The finalizer is there before the status says that runs can start.
-	if err := r.act(ctx, owner, decision); err != nil {
+	if err := r.act(ctx, owner, facts, decision); err != nil {
 		return resultOf(err)
 	}
 	if err := r.report(ctx, owner, decision); err != nil {
@@ -65,6 +77,9 @@ func (r *AgentSessionReconciler) observe(ctx context.Context, owner *api.AgentSe
 		return facts, err
 	}
 	facts.log = r.Heads.Get(mainStream(owner), owner.Spec.ResultPreview == api.PreviewOn)
+	if facts.orphaned, err = r.orphaned(ctx, facts); err != nil {
+		return facts, err
+	}
 	if !owner.DeletionTimestamp.IsZero() {
 		return facts, r.observeDeletion(ctx, owner, &facts)
 	}
@@ -77,6 +92,50 @@ func (r *AgentSessionReconciler) observe(ctx context.Context, owner *api.AgentSe
 	}
 	facts.missing, err = r.missing(ctx, owner)
 	return facts, err
+}
+
+// orphaned says whether the run that is live in the log has no object any more, by a look past the cache, which may be
+// behind; or one that was ended without the log.
+func (r *AgentSessionReconciler) orphaned(ctx context.Context, f sessionFacts) (bool, error) {
+	run, live := f.live()
+	if !live || run != nil {
+		return live && run.IsFinished(), nil
+	}
+	run = &api.AgentRun{}
+	err := r.Direct.Get(ctx, client.ObjectKey{Namespace: f.session.Namespace, Name: f.log.State.Run.Name}, run)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get the live run: %w", err)
+	}
+	return err != nil || string(run.UID) != f.log.State.Run.UID, nil
+}
+
+// forget notes which history a session has, and drops what is known of one that it had before, or of a session that is
+// gone without having been let go.
+func (r *AgentSessionReconciler) forget(name types.NamespacedName, history string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.histories[name]
+	switch {
+	case before == history:
+		return
+	case history == "":
+		delete(r.histories, name)
+	default:
+		if r.histories == nil {
+			r.histories = map[types.NamespacedName]string{}
+		}
+		r.histories[name] = history
+	}
+	for other, same := range r.histories {
+		if same == before && other.Namespace == name.Namespace {
+			return // another session goes on with it
+		}
+	}
+	if before != "" {
+		r.Heads.Forget(name.Namespace, before)
+		r.Purger.Forget(name.Namespace, before)
+		r.Admission.Sealed(name.Namespace, before)
+	}
 }
 
 // observeDeletion reads what decides when a session that is being deleted may go.
@@ -151,7 +210,7 @@ func (r *AgentSessionReconciler) report(ctx context.Context, owner *api.AgentSes
 	return nil
 }
 
-func (r *AgentSessionReconciler) act(ctx context.Context, owner *api.AgentSession, d sessionDecision) error {
+func (r *AgentSessionReconciler) act(ctx context.Context, owner *api.AgentSession, facts sessionFacts, d sessionDecision) error {
 	for _, run := range d.expired {
 		if err := r.Delete(ctx, run, client.Preconditions{UID: &run.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete an old run: %w", err)
@@ -159,6 +218,11 @@ func (r *AgentSessionReconciler) act(ctx context.Context, owner *api.AgentSessio
 	}
 	if d.purge {
 		r.Purger.Want(owner.Namespace, owner.HistoryUID())
+	}
+	if d.seal == nil {
+		r.Admission.Sealed(owner.Namespace, owner.HistoryUID())
+	} else if r.Admission.Want(*d.seal, facts.log.State.Run.Worker) {
+		r.Events.Eventf(owner, nil, corev1.EventTypeWarning, "OrphanedRun", "Seal", "run %s is live in the run events, but its object is gone or over: a worker ends it", d.seal.RunName)
 	}
 	if !d.hold && !d.letGo {
 		return nil
@@ -177,8 +241,7 @@ func (r *AgentSessionReconciler) act(ctx context.Context, owner *api.AgentSessio
 		r.Events.Eventf(owner, nil, corev1.EventTypeWarning, "HistoryNotPurged", "Delete", "history %s stays in the stores: %s", owner.HistoryUID(), d.lost)
 	}
 	if d.letGo {
-		r.Heads.Forget(owner.Namespace, owner.HistoryUID())
-		r.Purger.Forget(owner.Namespace, owner.HistoryUID())
+		r.forget(client.ObjectKeyFromObject(owner), "")
 	}
 	return nil
 }

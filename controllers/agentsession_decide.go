@@ -11,6 +11,8 @@ import (
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
 	"github.com/agentloop/agentloop/pkg/kube"
+	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/worker"
 )
 
 // sessionFacts is all that is known when a decision about a session is made.
@@ -22,6 +24,8 @@ type sessionFacts struct {
 	missing *verdict
 	runs    []api.AgentRun
 	log     Facts
+	// orphaned says that the run which is live in the log is none of runs any more, or one that was ended without it.
+	orphaned bool
 	// storageDown and streamDown say that the object store or the run-event stream does not answer.
 	storageDown, streamDown bool
 	// purge is how far the removal of a deleted session's history is; shared says that another session continues it.
@@ -42,6 +46,8 @@ type sessionDecision struct {
 	requeue            time.Duration
 	// lost is why the session goes although its history could not be purged; empty otherwise.
 	lost string
+	// seal is the work item that ends an orphaned run; nil when there is none.
+	seal *worker.Item
 }
 
 // namespacePurges is how many tries to purge a history hold up the deletion of a whole namespace.
@@ -49,7 +55,7 @@ const namespacePurges = 3
 
 // decideSession is pure.
 func decideSession(f sessionFacts) sessionDecision {
-	d := sessionDecision{status: f.status()}
+	d := sessionDecision{status: f.status(), seal: f.seal()}
 	held := slices.Contains(f.session.Finalizers, api.FinalizerSession)
 	if f.session.DeletionTimestamp.IsZero() {
 		d.hold = !held
@@ -84,9 +90,37 @@ func decideSession(f sessionFacts) sessionDecision {
 	return d
 }
 
+// seal is the work item that ends an orphaned run: nobody else would, and no other run could begin before it has ended.
+func (f sessionFacts) seal() *worker.Item {
+	if !f.orphaned {
+		return nil
+	}
+	run := f.log.State.Run
+	return &worker.Item{
+		Namespace: f.session.Namespace, RunUID: run.UID, RunName: run.Name, SessionUID: f.session.HistoryUID(), SessionName: f.session.Name,
+		AgentKey: runevent.MainAgent, Kind: worker.KindSeal,
+	}
+}
+
+// live says whether the log has a run that has not ended, and which of the session's runs that is; nil for none of them.
+func (f sessionFacts) live() (run *api.AgentRun, live bool) {
+	if !f.log.Known || f.log.Corrupt || !f.log.State.Live() {
+		return nil, false
+	}
+	for i := range f.runs {
+		if string(f.runs[i].UID) == f.log.State.Run.UID {
+			return &f.runs[i], true
+		}
+	}
+	return nil, true
+}
+
 // unsettled counts runs that have not ended or are still held.
 func (f sessionFacts) unsettled() int {
 	n := 0
+	if f.orphaned {
+		n++
+	}
 	for i := range f.runs {
 		if !f.runs[i].IsFinished() || hasFinalizer(&f.runs[i]) {
 			n++
@@ -141,7 +175,7 @@ func (f sessionFacts) logged(status *api.AgentSessionStatus) {
 	if !f.log.Known || f.log.Corrupt || state.Head.Sequence == 0 || state.Live() && status.LastSequence > 0 {
 		return
 	}
-	status.LastSequence, status.HistoryMessageCount = state.Head.Sequence, int64(len(state.History))
+	status.LastSequence, status.HistoryMessageCount = state.Head.Sequence, int64(f.log.Messages)
 	if state.StateRef != nil {
 		status.Head = state.StateRef.Digest.String()
 	}

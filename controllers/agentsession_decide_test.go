@@ -12,6 +12,7 @@ import (
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/session"
+	"github.com/agentloop/agentloop/pkg/worker"
 )
 
 // sessionAt are the facts of a session in order, with a history of one finished run.
@@ -32,6 +33,9 @@ func purging(f *sessionFacts) {
 }
 func forced(f *sessionFacts) {
 	f.session.Annotations = map[string]string{api.AnnotationForceDelete: api.ValueTrue}
+}
+func orphaned(f *sessionFacts) {
+	f.log.State.Run, f.orphaned = &session.RunProgress{UID: "uid-gone", Name: "gone"}, true
 }
 func with(runs ...api.AgentRun) func(*sessionFacts) {
 	return func(f *sessionFacts) { f.runs = append(f.runs, runs...) }
@@ -123,10 +127,11 @@ func TestSessionReady(t *testing.T) {
 func TestSessionCounts(t *testing.T) {
 	number := func(n int64) *int64 { return &n }
 	state := session.Empty("main")
-	state.Head.Sequence, state.History = 12, make([]cas.MessageRef, 5)
+	state.Head.Sequence = 12
 	state.StateRef = &cas.Ref{Digest: cas.Of([]byte("state"))}
 	state.Run = &session.RunProgress{UID: "uid-b", Phase: session.PhaseModelCall}
 	state.Run.Usage, state.Earlier = session.Totals{Input: number(2)}, session.Totals{Input: number(3), Output: number(4)}
+	logged := Facts{Known: true, State: state, Messages: 5}
 	ended := state
 	run := *state.Run
 	ended.Run = &run
@@ -136,7 +141,7 @@ func TestSessionCounts(t *testing.T) {
 		runIn("c", func(r *api.AgentRun) { r.Status.Ordinal = 3 }), runIn("d", func(r *api.AgentRun) { r.Status.Conditions = nil }),
 	)
 	at := metav1.NewTime(born.Add(30 * time.Second))
-	first := sessionAt(runs, func(f *sessionFacts) { f.log.State, f.viewerURL = state, "https://viewer/" })
+	first := sessionAt(runs, func(f *sessionFacts) { f.log, f.viewerURL = logged, "https://viewer/" })
 	cases := map[string]struct {
 		facts sessionFacts
 		want  api.AgentSessionStatus
@@ -152,12 +157,12 @@ func TestSessionCounts(t *testing.T) {
 			extra: map[string]string{"Ready": "True Ready", "Active": "True Running", "HistoryDurable": "True Saved"},
 		},
 		"numbers rest while a run is live": {
-			facts: sessionAt(runs, func(f *sessionFacts) { f.log.State, f.session.Status.LastSequence = state, 4 }),
+			facts: sessionAt(runs, func(f *sessionFacts) { f.log, f.session.Status.LastSequence = logged, 4 }),
 			want:  api.AgentSessionStatus{ActiveRun: &api.ActiveRun{Name: "b", UID: "uid-b"}, QueuedRuns: 1, RunsTotal: 3, LastSequence: 4},
 			extra: map[string]string{"Ready": "True Ready", "Active": "True Running", "HistoryDurable": "True Saved"},
 		},
 		"when the log says that the run has ended": {
-			facts: sessionAt(runs, func(f *sessionFacts) { f.log.State, f.session.Status.LastSequence = ended, 4 }),
+			facts: sessionAt(runs, func(f *sessionFacts) { f.log, f.session.Status.LastSequence = logged, 4; f.log.State = ended }),
 			want: api.AgentSessionStatus{
 				QueuedRuns: 1, RunsTotal: 3, LastSequence: 12, HistoryMessageCount: 5, Head: state.StateRef.Digest.String(),
 				Usage: &api.TokenUsage{Input: number(5), Output: number(4)}, LastActivityTime: &at,
@@ -210,24 +215,28 @@ func TestSessionActs(t *testing.T) {
 		facts sessionFacts
 		want  map[string]string
 	}{
-		"held from the first look":                   {sessionAt(func(f *sessionFacts) { f.session.Finalizers = nil }), pairs("hold", "yes", "status", "yes")},
-		"held already":                               {sessionAt(), pairs("status", "yes")},
-		"looked at again while something is missing": {sessionAt(func(f *sessionFacts) { f.missing = &verdict{"SecretNotFound", "m"} }), pairs("status", "yes", "again", "10s")},
-		"deleted, its history kept":                  {sessionAt(terminating), pairs("letGo", "yes")},
-		"deleted, with a live run":                   {sessionAt(terminating, with(runIn("a", heldRun))), pairs("status", "yes")},
-		"deleted, with a run that is still held":     {sessionAt(terminating, with(runIn("a", heldRun, finishedAt(0)))), pairs("status", "yes")},
-		"deleted, its runs settled":                  {sessionAt(terminating, with(runIn("a", finishedAt(0)))), pairs("letGo", "yes")},
-		"deleted, its history to be purged":          {sessionAt(purging), pairs("purge", "yes", "status", "yes")},
-		"deleted, to be purged, with a live run":     {sessionAt(purging, with(runIn("a"))), pairs("status", "yes")},
-		"deleted, its history purged":                {sessionAt(purging, purged), pairs("letGo", "yes")},
-		"deleted, another session has the history":   {sessionAt(purging, func(f *sessionFacts) { f.shared = true }), pairs("letGo", "yes")},
-		"forced to go with a live run":               {sessionAt(terminating, forced, with(runIn("a"))), pairs("letGo", "yes")},
-		"forced to go without a purge":               {sessionAt(purging, forced), pairs("letGo", "yes", "lost", "the annotation agentloop.dev/force-delete lets the session go")},
-		"forced, but not deleted":                    {sessionAt(forced), pairs("status", "yes")},
-		"a namespace that ends waits for a purge":    {sessionAt(purging, func(f *sessionFacts) { f.namespaceEnding, f.purge.Failed = true, 2 }), pairs("purge", "yes", "status", "yes")},
-		"but not for ever":                           {sessionAt(purging, func(f *sessionFacts) { f.namespaceEnding, f.purge.Failed = true, 3 }), pairs("letGo", "yes", "lost", "the namespace is being deleted and the stores do not answer")},
-		"a session alone waits as long as it takes":  {sessionAt(purging, func(f *sessionFacts) { f.purge.Failed = 300 }), pairs("purge", "yes", "status", "yes")},
-		"deleted and let go already":                 {sessionAt(terminating, func(f *sessionFacts) { f.session.Finalizers = nil }), pairs()},
+		"held from the first look":                    {sessionAt(func(f *sessionFacts) { f.session.Finalizers = nil }), pairs("hold", "yes", "status", "yes")},
+		"held already":                                {sessionAt(), pairs("status", "yes")},
+		"looked at again while something is missing":  {sessionAt(func(f *sessionFacts) { f.missing = &verdict{"SecretNotFound", "m"} }), pairs("status", "yes", "again", "10s")},
+		"deleted, its history kept":                   {sessionAt(terminating), pairs("letGo", "yes")},
+		"deleted, with a live run":                    {sessionAt(terminating, with(runIn("a", heldRun))), pairs("status", "yes")},
+		"deleted, with a run that is still held":      {sessionAt(terminating, with(runIn("a", heldRun, finishedAt(0)))), pairs("status", "yes")},
+		"a run is live in the log without its object": {sessionAt(orphaned), pairs("status", "yes", "seal", "gone (uid-gone)")},
+		"deleted, with such a run":                    {sessionAt(terminating, orphaned), pairs("status", "yes", "seal", "gone (uid-gone)")},
+		"to be purged, with such a run":               {sessionAt(purging, orphaned), pairs("status", "yes", "seal", "gone (uid-gone)")},
+		"forced to go with such a run":                {sessionAt(terminating, forced, orphaned), pairs("letGo", "yes", "seal", "gone (uid-gone)")},
+		"deleted, its runs settled":                   {sessionAt(terminating, with(runIn("a", finishedAt(0)))), pairs("letGo", "yes")},
+		"deleted, its history to be purged":           {sessionAt(purging), pairs("purge", "yes", "status", "yes")},
+		"deleted, to be purged, with a live run":      {sessionAt(purging, with(runIn("a"))), pairs("status", "yes")},
+		"deleted, its history purged":                 {sessionAt(purging, purged), pairs("letGo", "yes")},
+		"deleted, another session has the history":    {sessionAt(purging, func(f *sessionFacts) { f.shared = true }), pairs("letGo", "yes")},
+		"forced to go with a live run":                {sessionAt(terminating, forced, with(runIn("a"))), pairs("letGo", "yes")},
+		"forced to go without a purge":                {sessionAt(purging, forced), pairs("letGo", "yes", "lost", "the annotation agentloop.dev/force-delete lets the session go")},
+		"forced, but not deleted":                     {sessionAt(forced), pairs("status", "yes")},
+		"a namespace that ends waits for a purge":     {sessionAt(purging, func(f *sessionFacts) { f.namespaceEnding, f.purge.Failed = true, 2 }), pairs("purge", "yes", "status", "yes")},
+		"but not for ever":                            {sessionAt(purging, func(f *sessionFacts) { f.namespaceEnding, f.purge.Failed = true, 3 }), pairs("letGo", "yes", "lost", "the namespace is being deleted and the stores do not answer")},
+		"a session alone waits as long as it takes":   {sessionAt(purging, func(f *sessionFacts) { f.purge.Failed = 300 }), pairs("purge", "yes", "status", "yes")},
+		"deleted and let go already":                  {sessionAt(terminating, func(f *sessionFacts) { f.session.Finalizers = nil }), pairs()},
 		"runs beyond those that are kept": {
 			sessionAt(keepOne, with(runIn("new", finishedAt(3)), runIn("old", finishedAt(1)), runIn("older", finishedAt(0)), runIn("live"))),
 			pairs("status", "yes", "expired", "older old"),
@@ -263,6 +272,12 @@ func TestSessionActs(t *testing.T) {
 					got["expired"] += " "
 				}
 				got["expired"] += run.Name
+			}
+			if item := d.seal; item != nil {
+				got["seal"] = fmt.Sprintf("%s (%s)", item.RunName, item.RunUID)
+				if item.Kind != worker.KindSeal || item.SessionUID != "session-uid" || item.SessionName != "chat" || item.Namespace != "ns" || item.AgentKey != "main" {
+					t.Errorf("seal %+v", item)
+				}
 			}
 			if got["lost"] == "" {
 				delete(got, "lost")

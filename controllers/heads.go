@@ -2,16 +2,11 @@ package controllers
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
-	"unicode/utf8"
 
-	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/cas"
-	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/session"
 )
@@ -27,7 +22,11 @@ type Facts struct {
 	Known bool
 	// Corrupt says that the stream cannot be folded; Unavailable that it could not be read now.
 	Corrupt, Unavailable bool
-	State                session.State
+	// ReadAt is when the read began that the facts are from: what was in the log by then is in them.
+	ReadAt time.Time
+	// State is the stream's state without its messages and the details of its calls; Messages counts the former.
+	State    session.State
+	Messages int
 	// Record is the assembly record of the latest dispatched main request, Refused that of a request that was rejected.
 	Record, Refused *session.AssemblyRecord
 	// Preview is the start of the latest run's answer, if it was asked for before the run ended.
@@ -39,8 +38,20 @@ func (f Facts) same(o Facts) bool {
 	return f.Known == o.Known && f.Corrupt == o.Corrupt && f.Unavailable == o.Unavailable && f.State.Head == o.State.Head
 }
 
+// slim is a state without what only an execution needs. It shares the rest with s, which is not changed any more.
+func slim(s session.State) session.State {
+	s.History, s.List, s.Snapshots = nil, cas.MessageList{}, nil
+	if s.Run != nil {
+		run := *s.Run
+		run.Tools, run.Summaries, run.Completed, run.Captured, run.Before, run.Ending = nil, nil, nil, nil, nil, nil
+		s.Run = &run
+	}
+	return s
+}
+
 // Heads is the cache of what the log says, filled in the background, so that reconciling never waits for the log or
-// the object store. It forgets nothing that is tracked; a stream is tracked from the first question about it.
+// the object store. A stream is tracked from the first question about it until it is forgotten. While a run is live, its
+// whole state is kept, so that each read goes on from the last one; of an idle session only the facts are.
 type Heads struct {
 	Log     runevent.Log
 	Store   cas.Store
@@ -58,20 +69,22 @@ type Heads struct {
 
 type tracked struct {
 	facts Facts
+	// state is the whole state, for the next read to go on from; nil when it has to start anew.
+	state *session.State
+	// context is the one whose record is in the facts.
+	context cas.Digest
+	// past are the runs that Past was asked about: nil until they were read.
+	past map[string]*Facts
 	// preview says that the start of answers is asked for.
 	preview bool
 	dirty   bool
 	reading bool
 	// next is when the stream may be read again.
-	next    time.Time
-	context cas.Digest
+	next time.Time
 }
 
 // headReaders is how many streams are read side by side.
 const headReaders = 4
-
-// readTimeout bounds one read of a stream.
-const readTimeout = 20 * time.Second
 
 // retryInterval is how long an unreadable stream rests, corruptInterval a damaged one: it may be restored.
 const (
@@ -105,18 +118,49 @@ func (h *Heads) init() {
 func (h *Heads) Get(stream runevent.Stream, preview bool) Facts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.init()
-	t := h.streams[stream]
-	if t == nil {
-		t = &tracked{dirty: true}
-		h.streams[stream] = t
-		h.push(stream)
-	}
+	t := h.track(stream)
 	t.preview = preview
 	return t.facts
 }
 
-// Forget stops following the streams of a session.
+// Renew asks for facts whose read begins now or later: without a change none would be read. It never waits, and tells
+// nobody when the new facts say the same.
+func (h *Heads) Renew(stream runevent.Stream) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.renew(stream, h.track(stream))
+}
+
+// Past returns the facts as they were when a run ended that is not the stream's latest. They are Known once they were
+// read, in the background, from the whole stream; Notify tells. Corrupt says that the stream has no such end any more.
+func (h *Heads) Past(stream runevent.Stream, runUID string) Facts {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.track(stream)
+	facts, asked := t.past[runUID]
+	if !asked {
+		if t.past == nil {
+			t.past = map[string]*Facts{}
+		}
+		t.past[runUID] = nil
+		h.renew(stream, t)
+	}
+	if facts == nil {
+		return Facts{}
+	}
+	return *facts
+}
+
+// DropPast drops what Past has read of a run.
+func (h *Heads) DropPast(stream runevent.Stream, runUID string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := h.streams[stream]; t != nil {
+		delete(t.past, runUID)
+	}
+}
+
+// Forget stops following the streams of a session, until somebody asks about them again.
 func (h *Heads) Forget(namespace, sessionUID string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,6 +168,28 @@ func (h *Heads) Forget(namespace, sessionUID string) {
 		if stream.Namespace == namespace && stream.Session == sessionUID {
 			delete(h.streams, stream)
 		}
+	}
+}
+
+func (h *Heads) track(stream runevent.Stream) *tracked {
+	h.init()
+	t := h.streams[stream]
+	if t == nil {
+		t = &tracked{dirty: true}
+		h.streams[stream] = t
+		h.push(stream)
+	}
+	return t
+}
+
+// renew marks a stream for a read, now if it has rested.
+func (h *Heads) renew(stream runevent.Stream, t *tracked) {
+	if t.dirty {
+		return
+	}
+	t.dirty = true
+	if !t.reading && time.Now().After(t.next) {
+		h.push(stream)
 	}
 }
 
@@ -157,11 +223,8 @@ func wait(ctx context.Context, d time.Duration) {
 func (h *Heads) changed(stream runevent.Stream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if t := h.streams[stream]; t != nil && !t.dirty {
-		t.dirty = true
-		if !t.reading && time.Now().After(t.next) {
-			h.push(stream)
-		}
+	if t := h.streams[stream]; t != nil {
+		h.renew(stream, t)
 	}
 }
 
@@ -218,148 +281,54 @@ func (h *Heads) refresh(ctx context.Context, stream runevent.Stream) {
 		return
 	}
 	t.dirty, t.reading = false, true
-	before, seen, preview := t.facts, t.context, t.preview
+	job := reading{Heads: h, stream: stream, preview: t.preview, before: t.facts, state: t.state, context: t.context, past: t.wanted()}
 	h.mu.Unlock()
 
-	bounded, cancel := context.WithTimeout(ctx, readTimeout)
-	next, digest, err := h.load(bounded, stream, before, seen, preview)
-	cancel()
-	if err != nil && ctx.Err() == nil {
-		h.Logger.Warn("run events not read", "namespace", stream.Namespace, "session", stream.Session, "agent", stream.Key, "error", err)
+	err := job.load(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		h.Logger.Warn("run events not readable", "session", stream.Session, "namespace", stream.Namespace, "error", err)
 	}
 	rest := h.MinInterval
 	switch {
-	case next.Unavailable:
+	case job.facts.Unavailable:
 		rest = retryInterval
-	case next.Corrupt:
+	case job.facts.Corrupt:
 		rest = corruptInterval
+	case err != nil:
+		rest = retryInterval
 	}
 	h.mu.Lock()
 	t.reading, t.next = false, time.Now().Add(rest)
-	t.dirty = t.dirty || next.Unavailable || next.Corrupt
-	t.facts, t.context = next, digest
+	t.facts, t.state, t.context = job.facts, job.state, job.context
+	news := t.keep(job.ended)
+	t.dirty = t.dirty || job.facts.Unavailable || job.facts.Corrupt || len(t.wanted()) > 0
 	h.mu.Unlock()
-	if !before.same(next) {
+	if news || !job.before.same(job.facts) {
 		h.Notify(stream)
 	}
 }
 
-// damaged says whether err means that what is stored cannot be used, however often it is read.
-func damaged(err error) bool {
-	for _, final := range []error{
-		agent.ErrHistoryCorrupt, cas.ErrCorrupt, cas.ErrNotFound, cas.ErrInvalid, cas.ErrTooLarge, session.ErrFormat,
-		runevent.ErrNewerFormat, runevent.ErrDamaged, runevent.ErrGap, runevent.ErrLink, runevent.ErrInvalid,
-	} {
-		if errors.Is(err, final) {
-			return true
+// wanted are the runs that Past was asked about and that were not read yet.
+func (t *tracked) wanted() []string {
+	var uids []string
+	for uid, facts := range t.past {
+		if facts == nil {
+			uids = append(uids, uid)
 		}
 	}
-	return false
+	return uids
 }
 
-// load reads what is new of a stream. Without the stream's state nothing is new; without what the state names, the state
-// is.
-func (h *Heads) load(ctx context.Context, stream runevent.Stream, facts Facts, seen cas.Digest, preview bool) (Facts, cas.Digest, error) {
-	state, err := h.advance(ctx, stream, facts)
-	switch {
-	case err != nil && damaged(err):
-		facts.Known, facts.Corrupt, facts.Unavailable = true, true, false
-		return facts, seen, err
-	case err != nil:
-		facts.Unavailable = true
-		return facts, seen, err
-	}
-	next := Facts{Known: true, State: state, Record: facts.Record}
-	seen, err = h.named(ctx, stream, &next, seen, preview)
-	switch {
-	case err != nil && damaged(err):
-		next.Corrupt = true
-	case err != nil:
-		facts.Unavailable = true
-		return facts, seen, err
-	}
-	return next, seen, err
-}
-
-// named reads the few objects that status needs. seen is the context whose record is there already.
-func (h *Heads) named(ctx context.Context, stream runevent.Stream, next *Facts, seen cas.Digest, preview bool) (cas.Digest, error) {
-	run := next.State.Run
-	if run == nil || run.LastContext == nil {
-		next.Record, seen = nil, cas.Digest{}
-	}
-	if run == nil {
-		return seen, nil
-	}
-	var err error
-	if run.LastContext != nil && run.LastContext.Digest != seen {
-		next.Record = nil
-		if next.Record, err = h.record(ctx, stream, *run.LastContext); err != nil {
-			return cas.Digest{}, err
-		}
-		seen = run.LastContext.Digest
-	}
-	if run.Terminal == nil {
-		return seen, nil
-	}
-	if ref := run.Terminal.Record; ref != nil {
-		if next.Refused, err = h.record(ctx, stream, *ref); err != nil {
-			return seen, err
+// keep stores what was read of ended runs that are still asked about, and says whether there is any.
+func (t *tracked) keep(ended map[string]Facts) bool {
+	news := false
+	for uid, facts := range ended {
+		if _, asked := t.past[uid]; asked {
+			t.past[uid], news = &facts, true
 		}
 	}
-	if ref := run.Terminal.Result; ref != nil && preview {
-		next.Preview, err = h.preview(ctx, stream, *ref)
-	}
-	return seen, err
-}
-
-// previewBytes is how much of an answer is kept in memory: more than a status shows, so that the cut is marked there.
-const previewBytes = 512
-
-func (h *Heads) preview(ctx context.Context, stream runevent.Stream, ref cas.MessageRef) (string, error) {
-	resolver := cas.NewResolver(h.Store, session.MessageIn, cas.ResolverOptions{})
-	raws, err := resolver.Messages(ctx, cas.Scope{Namespace: stream.Namespace, Session: stream.Session}, []cas.MessageRef{ref})
-	if err != nil {
-		return "", err
-	}
-	answer, err := message.Decode(raws[0])
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", session.ErrFormat, err)
-	}
-	return beginning(answer.PlainText(), previewBytes), nil
-}
-
-// beginning is at most limit bytes of text, cut between two characters.
-func beginning(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
-}
-
-// advance reads the tail of a stream that is known, and opens one that is not, or whose tail does not fit: it may have
-// been purged, cut or restored.
-func (h *Heads) advance(ctx context.Context, stream runevent.Stream, facts Facts) (session.State, error) {
-	if facts.Known && !facts.Corrupt {
-		state := facts.State.Clone()
-		err := agent.Advance(ctx, h.Log, h.Store, stream, &state)
-		if err == nil || !damaged(err) && !errors.Is(err, runevent.ErrTruncated) {
-			return state, err
-		}
-	}
-	return agent.LoadState(ctx, h.Log, h.Store, stream)
-}
-
-func (h *Heads) record(ctx context.Context, stream runevent.Stream, ref cas.Ref) (*session.AssemblyRecord, error) {
-	raw, err := h.Store.Get(ctx, cas.Scope{Namespace: stream.Namespace, Session: stream.Session}, ref)
-	if err != nil {
-		return nil, err
-	}
-	snapshot, err := session.DecodeObject[session.ContextSnapshot](raw)
-	if err != nil {
-		return nil, err
-	}
-	return &snapshot.Assembly, nil
+	return news
 }

@@ -70,7 +70,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opt Options) error {
 	return w.controllers(mgr, opt, &AgentRunReconciler{
 		Client: mgr.GetClient(), Heads: heads, Admission: admission, Events: mgr.GetEventRecorder("agentloop"), Now: opt.Now,
 	}, &AgentSessionReconciler{
-		Client: mgr.GetClient(), Direct: mgr.GetAPIReader(), Heads: heads, Health: health, Purger: purger,
+		Client: mgr.GetClient(), Direct: mgr.GetAPIReader(), Heads: heads, Health: health, Purger: purger, Admission: admission,
 		Events: mgr.GetEventRecorder("agentloop"), ViewerURL: opt.ViewerURL, Now: opt.Now,
 	})
 }

@@ -76,6 +76,13 @@ func (l *followedLog) Append(ctx context.Context, stream runevent.Stream, expect
 	return head, err
 }
 
+// deaf lets nobody hear of appends any more.
+func (l *followedLog) deaf() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fn = nil
+}
+
 // Follow implements Changes.
 func (l *followedLog) Follow(ctx context.Context, fn func(runevent.Stream), _ func()) error {
 	l.mu.Lock()
@@ -223,7 +230,7 @@ func newWorld(t *testing.T, log runevent.Log, store cas.Store, objects ...client
 	w.purger = &Purger{Log: w.log, Store: w.store, Logger: quiet, Retry: 5 * time.Second, Notify: func(string, string) {}}
 	w.admission = &Admission{Queue: w.queue, Presence: w.queue, Logger: quiet, Resync: 30 * time.Second, Cap: func(context.Context, string) int { return 0 }}
 	w.runs = &AgentRunReconciler{Client: w.client, Heads: w.heads, Admission: w.admission, Events: w.events, Now: time.Now}
-	w.sessions = &AgentSessionReconciler{Client: w.client, Direct: w.client, Heads: w.heads, Health: w.health, Purger: w.purger, Events: w.events, Now: time.Now}
+	w.sessions = &AgentSessionReconciler{Client: w.client, Direct: w.client, Heads: w.heads, Health: w.health, Purger: w.purger, Admission: w.admission, Events: w.events, Now: time.Now}
 	w.providers = &ModelProviderReconciler{Client: w.client, Direct: w.client, Now: time.Now}
 	var parts sync.WaitGroup
 	for _, part := range []interface{ Start(context.Context) error }{w.heads, w.health, w.purger, w.admission} {
@@ -361,14 +368,28 @@ func (w *world) change(o client.Object, edit func()) {
 // work executes a run as a worker that has taken its item.
 func (w *world) work(name string, model provider.Streamer, cause error) agent.Result {
 	w.t.Helper()
-	run, owner := w.run(name), w.session("chat")
+	result := execute(w.t, w.log, w.store, execution{name: name, uid: string(w.run(name).UID), history: w.session("chat").HistoryUID(), model: model, cause: cause})
+	w.queue.take(name)
+	return result
+}
+
+// execution is a run for execute; cause ends it instead.
+type execution struct {
+	name, uid, history string
+	model              provider.Streamer
+	cause              error
+}
+
+// execute runs a run, with all its events.
+func execute(t *testing.T, log runevent.Log, store cas.Store, e execution) agent.Result {
+	t.Helper()
 	deps := agent.Deps{
-		Log: w.log, Store: w.store, Model: model, Tools: noTools{}, Now: time.Now, NewID: func() string { return name + "-exec" },
+		Log: log, Store: store, Model: e.model, Tools: noTools{}, Now: time.Now, NewID: func() string { return e.name + "-exec" },
 		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 		Live:  func(agent.Live) {}, Logger: slog.New(slog.DiscardHandler),
 	}
 	job := agent.Run{
-		Namespace: "ns", Name: name, UID: string(run.UID), SessionUID: owner.HistoryUID(), AgentKey: runevent.MainAgent, Operation: "Prompt", Worker: "w1",
+		Namespace: "ns", Name: e.name, UID: e.uid, SessionUID: e.history, AgentKey: runevent.MainAgent, Operation: "Prompt", Worker: "w1",
 		Prompt: message.Message{Role: message.RoleUser, Content: message.Text("hi")},
 		Config: session.RunConfig{V: session.ObjectVersion, Operation: "Prompt", Agent: "main", Model: provider.Model{
 			Provider: "models", API: provider.APIAnthropicMessages, ID: "demo", ContextWindow: 32000, MaxTokens: 4096, Thinking: provider.ThinkingNone,
@@ -376,15 +397,14 @@ func (w *world) work(name string, model provider.Streamer, cause error) agent.Re
 	}
 	var result agent.Result
 	var err error
-	if cause != nil {
-		result, err = agent.Seal(w.ctx, deps, job, cause)
+	if e.cause != nil {
+		result, err = agent.Seal(t.Context(), deps, job, e.cause)
 	} else {
-		result, err = agent.Execute(w.ctx, deps, job)
+		result, err = agent.Execute(t.Context(), deps, job)
 	}
 	if err != nil {
-		w.t.Fatalf("run %s: %v", name, err)
+		t.Fatalf("run %s: %v", e.name, err)
 	}
-	w.queue.take(name)
 	return result
 }
 

@@ -36,6 +36,9 @@ type Source struct {
 func (s *Source) Load(ctx context.Context, item worker.Item) (worker.Job, error) {
 	l := loader{Source: s, ctx: ctx, namespace: item.Namespace}
 	run, err := l.run(item)
+	if errors.Is(err, worker.ErrGone) && item.Kind == worker.KindSeal {
+		return l.orphan(item, run)
+	}
 	if err != nil {
 		return worker.Job{}, err
 	}
@@ -86,15 +89,39 @@ func notFound(err, instead error) error {
 	return err
 }
 
+// run reads the run. ErrGone comes with the run when it is the item's, but was ended already.
 func (l *loader) run(item worker.Item) (*api.AgentRun, error) {
 	run := &api.AgentRun{}
 	if err := l.get(item.RunName, run); err != nil {
 		return nil, notFound(err, worker.ErrGone)
 	}
-	if string(run.UID) != item.RunUID || run.IsFinished() {
+	if string(run.UID) != item.RunUID {
 		return nil, worker.ErrGone
 	}
+	if run.IsFinished() {
+		return run, worker.ErrGone
+	}
 	return run, nil
+}
+
+// orphan ends a run that is live in its session's log, although its object is gone (run is then nil) or shows it as
+// ended: nothing else in the session can go on before.
+func (l *loader) orphan(item worker.Item, run *api.AgentRun) (worker.Job, error) {
+	owner := &api.AgentSession{}
+	if err := l.get(item.SessionName, owner); err != nil {
+		return worker.Job{}, notFound(err, worker.ErrGone)
+	}
+	if owner.HistoryUID() != item.SessionUID {
+		return worker.Job{}, worker.ErrGone
+	}
+	job := worker.Job{Ending: agent.ErrCancelled, Run: agent.Run{
+		Namespace: item.Namespace, Name: item.RunName, UID: item.RunUID, SessionUID: item.SessionUID, AgentKey: item.AgentKey,
+		Operation: string(api.OperationPrompt),
+	}}
+	if run != nil {
+		job.Run.Operation, job.Ending = string(run.Spec.Operation), finished(run)
+	}
+	return job, nil
 }
 
 // begun says whether the run's configuration is in its log. The status tells it a moment later; a run that looks as if

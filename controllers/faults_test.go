@@ -1,0 +1,89 @@
+package controllers
+
+import (
+	"context"
+	"sync"
+
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/runevent"
+)
+
+// fault is how a store or log misbehaves, for everybody from now on.
+type fault struct {
+	mu sync.Mutex
+	// err is what every call answers; hang lets every call wait until its context ends.
+	err   error
+	hang  bool
+	calls int
+}
+
+func (f *fault) set(err error, hang bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err, f.hang = err, hang
+}
+
+func (f *fault) called() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls
+}
+
+func (f *fault) meet(ctx context.Context) error {
+	f.mu.Lock()
+	f.calls++
+	err, hang := f.err, f.hang
+	f.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return err
+}
+
+// faultyStore is a store with a fault in its reads and its purge.
+type faultyStore struct {
+	cas.Store
+	fault
+}
+
+func (s *faultyStore) Get(ctx context.Context, scope cas.Scope, ref cas.Ref) ([]byte, error) {
+	if err := s.meet(ctx); err != nil {
+		return nil, err
+	}
+	return s.Store.Get(ctx, scope, ref)
+}
+
+func (s *faultyStore) Purge(ctx context.Context, scope cas.Scope) error {
+	if err := s.meet(ctx); err != nil {
+		return err
+	}
+	return s.Store.Purge(ctx, scope)
+}
+
+// faultyLog is a log with a fault in everything but its appends.
+type faultyLog struct {
+	runevent.Log
+	fault
+}
+
+func (l *faultyLog) Read(ctx context.Context, stream runevent.Stream, after int64, fn func(runevent.Record) error) error {
+	if err := l.meet(ctx); err != nil {
+		return err
+	}
+	return l.Log.Read(ctx, stream, after, fn)
+}
+
+func (l *faultyLog) Last(ctx context.Context, stream runevent.Stream) (runevent.Record, error) {
+	if err := l.meet(ctx); err != nil {
+		return runevent.Record{}, err
+	}
+	return l.Log.Last(ctx, stream)
+}
+
+func (l *faultyLog) Purge(ctx context.Context, namespace, session string) error {
+	if err := l.meet(ctx); err != nil {
+		return err
+	}
+	return l.Log.Purge(ctx, namespace, session)
+}
