@@ -12,6 +12,9 @@ import (
 	"github.com/agentloop/agentloop/pkg/session"
 )
 
+// reasonCompleted is the reason of every run.finished.
+const reasonCompleted = "Completed"
+
 // step is a turn that is ready to be committed.
 type step struct {
 	answer   answered
@@ -153,7 +156,7 @@ func (l *loop) end(ctx context.Context, cause error) (Result, error) {
 	}
 	if cause == nil {
 		return l.terminate(saving, runevent.Event{
-			Type: runevent.TypeRunFinished, Reason: "Completed", Turns: l.state.Run.Committed, Result: l.lastMessage(),
+			Type: runevent.TypeRunFinished, Reason: reasonCompleted, Turns: l.state.Run.Committed, Result: l.lastMessage(),
 		})
 	}
 	event, ended := l.verdict(ctx, cause)

@@ -181,7 +181,7 @@ func (l *loop) compact(ctx context.Context) error {
 		return &announced{event: *ending}
 	}
 	if l.state.Run.Compacted { // by a worker that did not come further
-		return l.finish(ctx, ReasonCompacted)
+		return l.finish(ctx)
 	}
 	request, err := l.assemble(l.checkpoint)
 	if err != nil {
@@ -192,9 +192,9 @@ func (l *loop) compact(ctx context.Context) error {
 	var over *budget.ExceededError
 	switch {
 	case err == nil:
-		return l.finish(ctx, ReasonCompacted)
+		return l.finish(ctx)
 	case errors.Is(err, compaction.ErrNothingToCompact):
-		return l.finish(ctx, ReasonNothingToCompact)
+		return &Failure{Reason: ReasonNothingToCompact, Message: "no complete turn is old enough to be summarised; nothing was changed", Err: err}
 	case !soft(err):
 		return err
 	case errors.As(err, &failed):
@@ -205,9 +205,9 @@ func (l *loop) compact(ctx context.Context) error {
 	return &Failure{Reason: ReasonCompactionFailed, Message: fmt.Sprintf("%v; the history is as it was", err), Err: err}
 }
 
-// finish commits a run that adds nothing to the history, with its end.
-func (l *loop) finish(ctx context.Context, reason string) error {
-	event := runevent.Event{Type: runevent.TypeRunFinished, Reason: reason}
+// finish commits a compaction with the run's end.
+func (l *loop) finish(ctx context.Context) error {
+	event := runevent.Event{Type: runevent.TypeRunFinished, Reason: reasonCompleted}
 	if err := l.commit(ctx, step{terminal: &event}); err != nil {
 		return err
 	}

@@ -351,7 +351,6 @@ func TestCompactOperation(t *testing.T) {
 		run.Config.Compaction.Automatic = false
 		return run
 	}
-	finished := func(reason string) Result { return Result{runevent.TypeRunFinished, reason} }
 	failed := func(reason string) Result { return Result{runevent.TypeRunFailed, reason} }
 	cases := map[string]struct {
 		old     []int
@@ -360,10 +359,10 @@ func TestCompactOperation(t *testing.T) {
 		asked   []string
 		kept    int
 	}{
-		"older turns":              {old: []int{7000, 7000}, replies: []reply{says("short")}, want: finished(ReasonCompacted), asked: []string{"summary"}, kept: 2},
-		"one turn":                 {old: []int{7000}, want: finished(ReasonNothingToCompact)},
-		"an empty session":         {want: finished(ReasonNothingToCompact)},
-		"all of it is recent":      {old: []int{100, 100}, want: finished(ReasonNothingToCompact)},
+		"older turns":              {old: []int{7000, 7000}, replies: []reply{says("short")}, want: completed, asked: []string{"summary"}, kept: 2},
+		"one turn":                 {old: []int{7000}, want: failed(ReasonNothingToCompact)},
+		"an empty session":         {want: failed(ReasonNothingToCompact)},
+		"all of it is recent":      {old: []int{100, 100}, want: failed(ReasonNothingToCompact)},
 		"the summary is no answer": {old: []int{7000, 7000}, replies: []reply{stops("half", message.StopLength)}, want: failed(ReasonCompactionFailed), asked: []string{"summary"}},
 		"the summary is too long":  {old: []int{7000, 7000}, replies: []reply{says(tokens(9000))}, want: failed(ReasonCompactionFailed), asked: []string{"summary"}},
 		"the key is refused":       {old: []int{7000, 7000}, replies: []reply{fails(provider.ClassAuth)}, want: failed(ReasonAuthFailed), asked: []string{"summary"}},
@@ -396,7 +395,7 @@ func TestCompactOperation(t *testing.T) {
 		w.fill(7000, 7000)
 		w.model.replies = []reply{says("short")}
 		w.runUntil(compact(w, "c"), "compaction.committed", 1)
-		if got, err := w.execute(t.Context(), compact(w, "c")); err != nil || got != finished(ReasonCompacted) {
+		if got, err := w.execute(t.Context(), compact(w, "c")); err != nil || got != completed {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})

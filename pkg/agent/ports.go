@@ -138,8 +138,6 @@ const (
 	ReasonWorkerLost        = "WorkerLost"
 	ReasonToolServer        = "ToolServerUnavailable"
 	ReasonCompactionFailed  = "CompactionFailed"
+	ReasonNothingToCompact  = "NothingToCompact"
 	ReasonInternal          = "InternalError"
-	// The reasons with which a compaction ends well.
-	ReasonCompacted        = "Compacted"
-	ReasonNothingToCompact = "NothingToCompact"
 )

@@ -24,6 +24,9 @@ var thinkings = map[api.Thinking]provider.Thinking{
 	"": provider.ThinkingNone,
 }
 
+// estimators are the names under which records have them; the heuristic has none.
+var estimators = map[api.Estimator]string{api.EstimatorScan: "scan", api.EstimatorO200k: "o200k"}
+
 // FindModel returns the declared model of that id.
 func FindModel(p *api.ModelProvider, id string) (*api.Model, bool) {
 	for i := range p.Spec.Models {

@@ -133,7 +133,7 @@ func (l *loader) fill(job *worker.Job, run *api.AgentRun, owner *api.AgentSessio
 	if seconds := run.Spec.Limits.QueueDeadlineSeconds; seconds > 0 {
 		job.Run.StartBy = run.CreationTimestamp.Add(time.Duration(seconds) * time.Second)
 	}
-	target, err := l.target(owner)
+	target, err := l.target(owner.Spec.Model.ProviderRef.Name)
 	if err == nil {
 		err = l.specify(&job.Run, run, owner, target)
 	}
@@ -202,10 +202,9 @@ func notReady(reason, format string, args ...any) *worker.NotReadyError {
 	return &worker.NotReadyError{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// target reads the provider that the session names.
-func (l *loader) target(owner *api.AgentSession) (*api.ModelProvider, error) {
+// target reads a provider that the session names.
+func (l *loader) target(name string) (*api.ModelProvider, error) {
 	target := &api.ModelProvider{}
-	name := owner.Spec.Model.ProviderRef.Name
 	if err := l.get(name, target); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, notReady(api.SessionReasonProviderNotFound, "ModelProvider %s does not exist", name)
@@ -218,22 +217,33 @@ func (l *loader) target(owner *api.AgentSession) (*api.ModelProvider, error) {
 // specify reads what the run is to do and what it works under.
 func (l *loader) specify(into *agent.Run, run *api.AgentRun, owner *api.AgentSession, target *api.ModelProvider) error {
 	var err error
-	if into.Prompt, err = l.prompt(run); err != nil {
-		return err
+	if run.Spec.Operation != api.OperationCompact {
+		if into.Prompt, err = l.prompt(run); err != nil {
+			return err
+		}
 	}
 	into.Config, err = l.config(run, owner, target)
 	return err
 }
 
-// config is what the run works under.
-func (l *loader) config(run *api.AgentRun, owner *api.AgentSession, target *api.ModelProvider) (session.RunConfig, error) {
-	declared, ok := FindModel(target, owner.Spec.Model.Model)
+// modelFor is a declared model of a provider.
+func modelFor(target *api.ModelProvider, id string) (*api.Model, provider.Model, error) {
+	declared, ok := FindModel(target, id)
 	if !ok {
-		return session.RunConfig{}, notReady(api.SessionReasonModelNotDeclared, "ModelProvider %s declares no model %s", target.Name, owner.Spec.Model.Model)
+		return nil, provider.Model{}, notReady(api.SessionReasonModelNotDeclared, "ModelProvider %s declares no model %s", target.Name, id)
 	}
 	model, err := ModelOf(target, declared)
 	if err != nil {
-		return session.RunConfig{}, notReady(api.SessionReasonProviderNotReady, "ModelProvider %s: %v", target.Name, err)
+		return nil, provider.Model{}, notReady(api.SessionReasonProviderNotReady, "ModelProvider %s: %v", target.Name, err)
+	}
+	return declared, model, nil
+}
+
+// config is what the run works under.
+func (l *loader) config(run *api.AgentRun, owner *api.AgentSession, target *api.ModelProvider) (session.RunConfig, error) {
+	declared, model, err := modelFor(target, owner.Spec.Model.Model)
+	if err != nil {
+		return session.RunConfig{}, err
 	}
 	cfg := session.RunConfig{
 		V: session.ObjectVersion, Operation: string(run.Spec.Operation), Agent: run.Spec.Agent, Model: model,
@@ -244,6 +254,11 @@ func (l *loader) config(run *api.AgentRun, owner *api.AgentSession, target *api.
 			ActiveDeadlineSeconds: int64(run.Spec.Limits.ActiveDeadlineSeconds), SessionMaxTotalTokens: owner.Spec.MaxTotalTokens,
 			RetryMaxAttempts: int(target.Spec.Retry.MaxAttempts), RetryMaxDelaySeconds: int(target.Spec.Retry.MaxDelaySeconds),
 		},
+		OverflowRecovery: owner.Spec.OverflowRecovery != api.Disabled, Title: owner.Spec.Title == api.TitleAuto,
+		Estimator: estimators[declared.Estimator], Calibrate: declared.Calibrate == api.Enabled,
+	}
+	if cfg.Compaction, err = l.compaction(owner); err != nil {
+		return cfg, err
 	}
 	if cfg.Sampling, err = SamplingOf(run.Spec.Sampling, model.API); err != nil {
 		return cfg, invalid("spec.sampling: %v", err)
@@ -258,6 +273,22 @@ func (l *loader) config(run *api.AgentRun, owner *api.AgentSession, target *api.
 	cfg.Context = projection.RenderSystem(context)
 	cfg.Skills, err = l.skills(run, owner)
 	return cfg, err
+}
+
+// compaction is when and with what model the session's older history is summarised.
+func (l *loader) compaction(owner *api.AgentSession) (session.Compaction, error) {
+	spec := owner.Spec.Compaction
+	out := session.Compaction{Automatic: spec.Automatic != api.Disabled, ThresholdPercent: int(spec.ThresholdPercent)}
+	if spec.Model == nil {
+		return out, nil
+	}
+	target, err := l.target(spec.Model.ProviderRef.Name)
+	if err != nil {
+		return out, err
+	}
+	_, model, err := modelFor(target, spec.Model.Model)
+	out.Model = &model
+	return out, err
 }
 
 func (l *loader) sections(in []api.PromptSection) ([]projection.Section, error) {

@@ -254,7 +254,11 @@ func TestLoadStops(t *testing.T) {
 			c.session.Spec.Skills = []api.Skill{{ID: "log", ConfigMapRef: &api.ConfigMapRef{Name: "skill"}}}
 		}, refusal: "skill log: the front matter is not YAML between two lines of ---"},
 		"sampling that the protocol does not have": {change: func(c *cluster) { c.run.Spec.Sampling = &api.Sampling{Seed: number(1)} }, refusal: "spec.sampling: seed does not exist in the protocol of the model: remove it"},
-		"a tool server in Codemode":                {change: func(c *cluster) { c.tools(func(s *api.ToolServer) { s.Declaration = api.DeclarationCodemode }) }, refusal: "tool server docs: this version has no Codemode, set declaration to Direct"},
+		"the summaries' provider is missing":       {change: func(c *cluster) { c.session.Spec.Compaction.Model = summaries("other", "small") }, waits: "ProviderNotFound: ModelProvider other does not exist"},
+		"the summaries' model is not declared": {
+			change: func(c *cluster) { c.session.Spec.Compaction.Model = summaries("models", "other") }, waits: "ModelNotDeclared: ModelProvider models declares no model other",
+		},
+		"a tool server in Codemode": {change: func(c *cluster) { c.tools(func(s *api.ToolServer) { s.Declaration = api.DeclarationCodemode }) }, refusal: "tool server docs: this version has no Codemode, set declaration to Direct"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -298,6 +302,10 @@ func TestLoadStops(t *testing.T) {
 	}
 }
 
+func summaries(provider, model string) *api.ModelRef {
+	return &api.ModelRef{ProviderRef: api.ProviderRef{Name: provider}, Model: model}
+}
+
 func image(name, key string) *api.RunInput {
 	return &api.RunInput{Parts: []api.InputPart{{Image: &api.ImageSource{MediaType: api.ImagePNG, ConfigMapKeyRef: api.ConfigMapKeyRef{Name: name, Key: key}}}}}
 }
@@ -326,6 +334,9 @@ func TestLoad(t *testing.T) {
 		{ID: "log", ConfigMapRef: &api.ConfigMapRef{Name: "skill"}}, {ID: "unused", ConfigMapRef: &api.ConfigMapRef{Name: "not-there"}},
 		{ID: "one", ConfigMapKeyRef: &api.ConfigMapKeyRef{Name: "single", Key: "one.md"}},
 	}
+	c.session.Spec.Compaction = api.Compaction{ThresholdPercent: 80, Model: summaries("models", "demo")}
+	c.session.Spec.Title = api.TitleAuto
+	c.provider.Spec.Models[0].Estimator, c.provider.Spec.Models[0].Calibrate = api.EstimatorScan, api.Enabled
 	c.run.Spec.Skills = []string{"one", "log"}
 	c.run.Spec.Sampling = &api.Sampling{Temperature: "0.5"}
 	c.run.Spec.Input = &api.RunInput{Parts: append([]api.InputPart{{Text: "What is this?"}}, image("pictures", "p").Parts...)}
@@ -348,6 +359,10 @@ func TestLoad(t *testing.T) {
 				{ID: "one", Revision: cas.Of([]byte("Do one thing.")).String(), Name: "one", Path: "single/one.md", Content: "Do one thing."},
 				{ID: "log", Revision: cas.Of([]byte(skill)).String(), Name: "Changelog", Path: "skill/SKILL.md", Content: "List changes."},
 			},
+			Compaction: session.Compaction{Automatic: true, ThresholdPercent: 80, Model: &provider.Model{
+				Provider: "models", API: provider.APIAnthropicMessages, ID: "demo", ContextWindow: 32000, MaxTokens: 4096, Thinking: provider.ThinkingNone,
+			}},
+			OverflowRecovery: true, Title: true, Estimator: "scan", Calibrate: true,
 			Limits: session.Limits{MaxTurns: 7, MaxTotalTokens: 9, MaxAttempts: 3, SessionMaxTotalTokens: 1000, ActiveDeadlineSeconds: 3600, RetryMaxAttempts: 4, RetryMaxDelaySeconds: 30},
 		},
 	}
@@ -379,6 +394,21 @@ func TestLoadOfAConfigMapPrompt(t *testing.T) {
 	job, err := c.load()
 	if err != nil || job.Run.Prompt.PlainText() != "  Do it.\n" {
 		t.Errorf("prompt %q, %v", job.Run.Prompt.PlainText(), err)
+	}
+}
+
+// TestLoadOfACompaction needs no input, and keeps what is switched off.
+func TestLoadOfACompaction(t *testing.T) {
+	c := newCluster()
+	c.run.Spec.Operation, c.run.Spec.Input = api.OperationCompact, nil
+	c.session.Spec.Compaction.Automatic, c.session.Spec.OverflowRecovery = api.Disabled, api.Disabled
+	job, err := c.load()
+	if err != nil || job.Run.Refusal != nil {
+		t.Fatalf("%v, refusal %v", err, job.Run.Refusal)
+	}
+	cfg := job.Run.Config
+	if job.Run.Operation != agent.OperationCompact || job.Run.Prompt.Role != "" || cfg.Compaction.Automatic || cfg.OverflowRecovery || cfg.Title || cfg.Estimator != "" || cfg.Calibrate {
+		t.Errorf("operation %s, prompt %+v, configuration %+v", job.Run.Operation, job.Run.Prompt, cfg)
 	}
 }
 
