@@ -12,6 +12,7 @@ import (
 	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/session"
+	"github.com/agentloop/agentloop/pkg/tool"
 )
 
 // assembler keeps what successive requests of one run share. The caches only save work: leaving them out gives the
@@ -98,29 +99,52 @@ func (l *loop) assemble(checkpoint *projection.Checkpoint) (assembled, error) {
 	if err != nil {
 		return request, invalidProjection(err)
 	}
-	var tools []message.Tool
-	for _, definition := range l.tools.Definitions() {
-		tools = append(tools, definition.Tool)
-	}
-	request.Result, err = l.assembler.projector.Project(projection.Input{
-		Model: l.cfg.Model, History: l.history, Snapshots: snapshots, Checkpoint: checkpoint, System: l.cfg.Sections, Tools: tools,
-	})
+	projected, err := l.project(projectionInput{checkpoint: checkpoint, snapshots: snapshots, tools: declarations(l.tools.Definitions())})
 	if err != nil {
-		return request, invalidProjection(err)
+		return request, err
 	}
-	request.policy, err = budget.ReserveFor(l.options())
-	if err == nil {
-		request.budget, err = budget.Measure(budget.Request{System: request.System, Messages: request.Messages, Tools: request.Tools},
-			l.options(), &l.assembler.tokens)
-	}
-	if err != nil {
-		return request, &Failure{Reason: ReasonRejected, Message: err.Error(), Err: err}
-	}
+	request.Result, request.budget, request.policy = projected.Result, projected.budget, projected.policy
 	request.reasoning = l.cfg.Reasoning
 	if request.ThinkingOff {
 		request.reasoning, request.policy.ThinkingBudget = provider.LevelOff, 0
 	}
 	return request, nil
+}
+
+// projectionInput is what a request is projected from besides history and configuration.
+type projectionInput struct {
+	checkpoint *projection.Checkpoint
+	snapshots  []projection.Snapshot
+	tools      []message.Tool
+}
+
+// project projects and measures.
+func (l *loop) project(in projectionInput) (assembled, error) {
+	var out assembled
+	var err error
+	out.Result, err = l.assembler.projector.Project(projection.Input{
+		Model: l.cfg.Model, History: l.history, Snapshots: in.snapshots, Checkpoint: in.checkpoint, System: l.cfg.Sections, Tools: in.tools,
+	})
+	if err != nil {
+		return out, invalidProjection(err)
+	}
+	out.policy, err = budget.ReserveFor(l.options())
+	if err == nil {
+		out.budget, err = budget.Measure(budget.Request{System: out.System, Messages: out.Messages, Tools: out.Tools}, l.options(), &l.assembler.tokens)
+	}
+	if err != nil {
+		return out, &Failure{Reason: ReasonRejected, Message: err.Error(), Err: err}
+	}
+	return out, nil
+}
+
+// declarations are the tools as a model sees them.
+func declarations(definitions []tool.Definition) []message.Tool {
+	var tools []message.Tool
+	for _, definition := range definitions {
+		tools = append(tools, definition.Tool)
+	}
+	return tools
 }
 
 func invalidProjection(err error) *Failure {

@@ -1,0 +1,66 @@
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"github.com/agentloop/agentloop/pkg/budget"
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/message"
+	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/session"
+)
+
+// ErrEmptySession is returned where there is no history to measure.
+var ErrEmptySession = errors.New("the session has no history")
+
+// Idle is what the next request of a session would be measured as if it were sent now, without a new prompt.
+type Idle struct {
+	Store cas.Store
+	// Stream is the agent's, State its folded state. The state is only read.
+	Stream runevent.Stream
+	State  session.State
+	// Config is what the session says now: model, sections, output settings. Its tools are those of the latest run, for
+	// nobody is asked here.
+	Config    session.RunConfig
+	Estimator func(name string) budget.Estimator
+}
+
+// Measure reads the session's messages, snapshots and checkpoint, projects and measures them. It asks no model and no tool
+// server, and writes nothing. A session without history is ErrEmptySession.
+func (i Idle) Measure(ctx context.Context) (budget.ContextBudget, error) {
+	if len(i.State.History) == 0 {
+		return budget.ContextBudget{}, ErrEmptySession
+	}
+	l := &loop{
+		deps:  Deps{Store: i.Store, Estimator: i.Estimator},
+		run:   Run{Namespace: i.Stream.Namespace, SessionUID: i.Stream.Session, AgentKey: i.Stream.Key},
+		cfg:   i.Config,
+		state: i.State,
+	}
+	if err := l.load(ctx); err != nil {
+		return budget.ContextBudget{}, err
+	}
+	tools, err := l.latestTools(ctx)
+	if err != nil {
+		return budget.ContextBudget{}, err
+	}
+	request, err := l.project(projectionInput{checkpoint: l.checkpoint, snapshots: l.snapshots, tools: tools})
+	return request.budget, err
+}
+
+// latestTools are the declarations of the latest run's tools.
+func (l *loop) latestTools(ctx context.Context) ([]message.Tool, error) {
+	if l.state.Run == nil || l.state.Run.Config == nil {
+		return nil, nil
+	}
+	latest, err := object[session.RunConfig](ctx, l, *l.state.Run.Config)
+	if err != nil || latest.ToolSet == nil {
+		return nil, err
+	}
+	set, err := object[session.ToolSet](ctx, l, *latest.ToolSet)
+	if err != nil {
+		return nil, err
+	}
+	return declarations(set.Tools), nil
+}
