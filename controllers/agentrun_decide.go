@@ -191,8 +191,8 @@ func (f runFacts) invalid() string {
 	if f.session == nil {
 		return ""
 	}
-	if f.run.Spec.Operation == api.OperationCompact {
-		return "operation Compact is not offered by this version: use operation Prompt"
+	if other := f.compacting(); other != "" {
+		return fmt.Sprintf("run %s compacts the session already: wait for its end", other)
 	}
 	if f.run.Spec.Agent != api.AgentMain {
 		return "subagent runs are not offered by this version: set agent to main and remove parent"

@@ -81,6 +81,8 @@ func behind(change ...func(*api.AgentRun)) func(*runFacts) {
 	}
 }
 
+func compacts(f *runFacts) { f.run.Spec.Operation = api.OperationCompact }
+
 // started lets the log know the run, as far as change moves it on.
 func started(change ...func(*session.RunProgress)) func(*runFacts) {
 	return func(f *runFacts) {
@@ -242,6 +244,11 @@ func TestDecideWaitingRun(t *testing.T) {
 		"deleted before its session came":          {facts(noSession, deletedRun), ends("SessionDeleted", "the session is gone")},
 		"a skill that is not there": {
 			facts(func(f *runFacts) { f.run.Spec.Skills = []string{"nope"} }), ends("InvalidInput", "the session declares no skill nope: add it to spec.skills of the AgentSession"),
+		},
+		"a compaction behind a run": {facts(behind(), compacts), waits("an earlier run of the session has not ended")},
+		"a compaction beside another": {
+			facts(behind(func(r *api.AgentRun) { r.Spec.Operation = api.OperationCompact }), compacts),
+			ends("InvalidInput", "run older compacts the session already: wait for its end"),
 		},
 		"a subagent": {
 			facts(func(f *runFacts) { f.run.Spec.Agent = "reviewer" }),

@@ -27,6 +27,19 @@ func (f runFacts) first() bool {
 	return true
 }
 
+// compacting names a run before this one that compacts the session when this one would, too: a second compaction at once
+// has nothing left to do. It is empty when there is none.
+func (f runFacts) compacting() string {
+	for i := range f.siblings {
+		other := &f.siblings[i]
+		both := f.run.Spec.Operation == api.OperationCompact && other.Spec.Operation == api.OperationCompact
+		if both && other.UID != f.run.UID && !other.IsFinished() && compareRuns(other, f.run) < 0 {
+			return other.Name
+		}
+	}
+	return ""
+}
+
 // compareRuns is the order of a session's runs: by ordinal, those without one last, by creation and name.
 func compareRuns(a, b *api.AgentRun) int {
 	x, y := a.Status.Ordinal, b.Status.Ordinal
