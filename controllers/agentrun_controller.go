@@ -23,6 +23,7 @@ import (
 // Names of the cache's indexes.
 const (
 	indexRunSession     = "spec.sessionRef.name"
+	indexRunProvider    = "provider"
 	indexSessionHistory = "history"
 	indexSessionTarget  = "spec.model.providerRef.name"
 )

@@ -272,7 +272,7 @@ func (f sessionFacts) model() *verdict {
 		why := "it was not looked at yet"
 		for _, c := range f.provider.Status.Conditions {
 			if c.Type == api.ConditionReady {
-				why = c.Reason
+				why = c.Reason + ": " + c.Message
 			}
 		}
 		return &verdict{api.SessionReasonProviderNotReady, fmt.Sprintf("ModelProvider %s is not ready: %s", f.provider.Name, why)}

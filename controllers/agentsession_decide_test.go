@@ -88,8 +88,9 @@ func TestSessionReady(t *testing.T) {
 		"a provider that nobody looked at": {sessionAt(func(f *sessionFacts) { f.provider.Status.Conditions = nil }), "False ProviderNotReady: ModelProvider models is not ready: it was not looked at yet"},
 		"a provider that is not ready": {
 			sessionAt(func(f *sessionFacts) {
-				f.provider.Status.Conditions[0].Status, f.provider.Status.Conditions[0].Reason = metav1.ConditionFalse, "AuthFailed"
-			}), "False ProviderNotReady: ModelProvider models is not ready: AuthFailed",
+				c := &f.provider.Status.Conditions[0]
+				c.Status, c.Reason, c.Message = metav1.ConditionFalse, "AuthFailed", "replace it"
+			}), "False ProviderNotReady: ModelProvider models is not ready: AuthFailed: replace it",
 		},
 		"a missing Secret": {sessionAt(func(f *sessionFacts) {
 			f.missing = &verdict{api.SessionReasonSecretNotFound, "Secret t does not exist: create it"}

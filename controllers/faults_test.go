@@ -4,6 +4,9 @@ import (
 	"context"
 	"sync"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/runevent"
 )
@@ -86,4 +89,16 @@ func (l *faultyLog) Purge(ctx context.Context, namespace, session string) error 
 		return err
 	}
 	return l.Log.Purge(ctx, namespace, session)
+}
+
+// failing lets every write to the API server fail.
+func failing(err error) interceptor.Funcs {
+	return interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return err
+		},
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return err
+		},
+	}
 }

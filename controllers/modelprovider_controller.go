@@ -3,7 +3,6 @@ package controllers
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
-	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/kube"
 )
 
-// ModelProviderReconciler says whether sessions can use a provider. It sends the endpoint nothing.
+// ModelProviderReconciler says whether sessions can use a provider. It sends the endpoint nothing: that a credential was
+// refused it learns from runs.
 type ModelProviderReconciler struct {
 	client.Client
 	// Direct reads Secrets and ConfigMaps past the cache.
@@ -33,77 +32,89 @@ func (r *ModelProviderReconciler) Reconcile(ctx context.Context, req ctrl.Reques
 	if err := r.Get(ctx, req.NamespacedName, target); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	problem, err := r.missing(ctx, target)
+	facts, err := r.observe(ctx, target)
 	if err != nil {
 		return resultOf(err)
 	}
-	if problem == nil {
-		problem = unusable(target)
-	}
+	problem := facts.problem()
 	if err := r.report(ctx, target, problem); err != nil {
 		return resultOf(err)
 	}
-	// Secrets and ConfigMaps are not watched: they are looked at again, sooner while something is missing.
+	// Secrets and ConfigMaps are not watched: they are looked at again, sooner while something is wrong.
 	if problem != nil {
 		return ctrl.Result{RequeueAfter: referenceInterval}, nil
 	}
 	return ctrl.Result{RequeueAfter: 10 * referenceInterval}, nil
 }
 
-// unusable finds what is wrong with the specification beyond what the schema refuses.
-func unusable(target *api.ModelProvider) *verdict {
-	if base := target.Spec.BaseURL; base != "" {
-		if u, err := url.Parse(base); err != nil || u.Host == "" || u.User != nil {
-			return &verdict{api.ProviderReasonInvalidEndpoint, "spec.baseURL is no URL with a host and without user information: correct it"}
-		}
+// observe does all the reading.
+func (r *ModelProviderReconciler) observe(ctx context.Context, target *api.ModelProvider) (providerFacts, error) {
+	facts := providerFacts{target: target}
+	if err := r.secrets(ctx, &facts); err != nil || facts.missing != nil {
+		return facts, err
 	}
-	for i := range target.Spec.Models {
-		declared := &target.Spec.Models[i]
-		model, err := kube.ModelOf(target, declared)
-		if err != nil {
-			return &verdict{api.ProviderReasonInvalidSampling, err.Error()}
+	if err := r.certificates(ctx, &facts); err != nil || facts.missing != nil {
+		return facts, err
+	}
+	runs := &api.AgentRunList{}
+	if err := r.List(ctx, runs, client.InNamespace(target.Namespace), client.MatchingFields{indexRunProvider: target.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return facts, fmt.Errorf("list runs: %w", err)
+	}
+	facts.latest = latestOf(runs.Items)
+	if facts.latest == nil || !refusedCredential(facts.latest) {
+		return facts, nil
+	}
+	// The cache holds no managed fields, and those tell when the spec was changed.
+	whole := &api.ModelProvider{}
+	if err := r.Direct.Get(ctx, client.ObjectKeyFromObject(target), whole); err != nil {
+		return facts, fmt.Errorf("get provider: %w", err)
+	}
+	if at := changedAt(whole); at.After(facts.changed) {
+		facts.changed = at
+	}
+	return facts, nil
+}
+
+// secrets looks at the Secrets that the provider names, one by one, and keeps no value.
+func (r *ModelProviderReconciler) secrets(ctx context.Context, facts *providerFacts) error {
+	for _, ref := range providerSecrets(facts.target) {
+		object := &corev1.Secret{}
+		err := r.Direct.Get(ctx, client.ObjectKey{Namespace: facts.target.Namespace, Name: ref.Name}, object)
+		if apierrors.IsNotFound(err) {
+			facts.missing = &verdict{api.ProviderReasonSecretNotFound, fmt.Sprintf("Secret %s does not exist: create it", ref.Name)}
+			return nil
 		}
-		if _, err := budget.ReserveFor(budget.Options{Model: model}); err != nil {
-			return &verdict{api.ProviderReasonInvalidCapacity, fmt.Sprintf("model %s: %v", declared.ID, err)}
+		if err != nil {
+			return fmt.Errorf("get Secret %s: %w", ref.Name, err)
+		}
+		if _, problem := kube.SecretValue(object, ref.Key); problem != nil {
+			facts.missing = &verdict{api.ProviderReasonSecretNotFound, problem.Message}
+			return nil
+		}
+		if at := changedAt(object); at.After(facts.changed) {
+			facts.changed = at
 		}
 	}
 	return nil
 }
 
-func (r *ModelProviderReconciler) missing(ctx context.Context, target *api.ModelProvider) (*verdict, error) {
-	var refs []api.SecretKeyRef
-	if target.Spec.APIKeySecretRef != nil {
-		refs = append(refs, *target.Spec.APIKeySecretRef)
+func (r *ModelProviderReconciler) certificates(ctx context.Context, facts *providerFacts) error {
+	ref := facts.target.Spec.CABundle
+	if ref == nil {
+		return nil
 	}
-	for _, header := range target.Spec.Headers {
-		if header.SecretKeyRef != nil {
-			refs = append(refs, *header.SecretKeyRef)
-		}
+	object := &corev1.ConfigMap{}
+	err := r.Direct.Get(ctx, client.ObjectKey{Namespace: facts.target.Namespace, Name: ref.Name}, object)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get ConfigMap %s: %w", ref.Name, err)
 	}
-	for _, ref := range refs {
-		object := &corev1.Secret{}
-		err := r.Direct.Get(ctx, client.ObjectKey{Namespace: target.Namespace, Name: ref.Name}, object)
-		if apierrors.IsNotFound(err) {
-			return &verdict{api.ProviderReasonSecretNotFound, fmt.Sprintf("Secret %s does not exist: create it", ref.Name)}, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("get Secret %s: %w", ref.Name, err)
-		}
-		if _, problem := kube.SecretValue(object, ref.Key); problem != nil {
-			return &verdict{api.ProviderReasonSecretNotFound, problem.Message}, nil
-		}
+	if facts.caBundle = []byte(object.Data[ref.Key]); len(facts.caBundle) == 0 {
+		facts.caBundle = object.BinaryData[ref.Key]
 	}
-	if ref := target.Spec.CABundle; ref != nil {
-		object := &corev1.ConfigMap{}
-		err := r.Direct.Get(ctx, client.ObjectKey{Namespace: target.Namespace, Name: ref.Name}, object)
-		if apierrors.IsNotFound(err) || err == nil && object.Data[ref.Key] == "" && len(object.BinaryData[ref.Key]) == 0 {
-			return &verdict{api.ProviderReasonConfigMapNotFound, fmt.Sprintf("ConfigMap %s does not exist or has no key %s: create it", ref.Name, ref.Key)}, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("get ConfigMap %s: %w", ref.Name, err)
-		}
+	if len(facts.caBundle) == 0 {
+		facts.missing = &verdict{api.ProviderReasonConfigMapNotFound, fmt.Sprintf("ConfigMap %s does not exist or has no key %s: create it", ref.Name, ref.Key)}
 	}
-	return nil, nil
+	return nil
 }
 
 func (r *ModelProviderReconciler) report(ctx context.Context, target *api.ModelProvider, problem *verdict) error {
@@ -121,5 +132,10 @@ func (r *ModelProviderReconciler) report(ctx context.Context, target *api.ModelP
 	if equality.Semantic.DeepEqual(target.Status, changed.Status) {
 		return nil
 	}
-	return client.IgnoreNotFound(r.Status().Patch(ctx, changed, client.MergeFrom(target)))
+	// The lock keeps a look at an old copy from undoing what was written since.
+	err := r.Status().Patch(ctx, changed, client.MergeFromWithOptions(target, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
 }

@@ -82,6 +82,9 @@ func index(ctx context.Context, mgr ctrl.Manager) error {
 	}); err != nil {
 		return fmt.Errorf("index runs: %w", err)
 	}
+	if err := fields.IndexField(ctx, &api.AgentRun{}, indexRunProvider, usedProvider); err != nil {
+		return fmt.Errorf("index runs by provider: %w", err)
+	}
 	if err := fields.IndexField(ctx, &api.AgentSession{}, indexSessionHistory, func(o client.Object) []string {
 		return []string{o.(*api.AgentSession).HistoryUID()} //nolint:forcetypeassert // the indexer hands this kind only
 	}); err != nil {
@@ -113,6 +116,7 @@ func (w *wiring) controllers(mgr ctrl.Manager, opt Options, runs *AgentRunReconc
 		return fmt.Errorf("set up the session controller: %w", err)
 	}
 	err = ctrl.NewControllerManagedBy(mgr).Named("modelprovider").For(&api.ModelProvider{}).
+		Watches(&api.AgentRun{}, handler.EnqueueRequestsFromMapFunc(refusedBy)).
 		Complete(&ModelProviderReconciler{Client: mgr.GetClient(), Direct: mgr.GetAPIReader(), Now: opt.Now})
 	if err != nil {
 		return fmt.Errorf("set up the provider controller: %w", err)
@@ -185,6 +189,19 @@ func sessionOf(_ context.Context, o client.Object) []reconcile.Request {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: run.Namespace, Name: run.Spec.SessionRef.Name}}}
+}
+
+// refusedBy wakes the provider that refused a run's credential.
+func refusedBy(_ context.Context, o client.Object) []reconcile.Request {
+	run, ok := o.(*api.AgentRun)
+	if !ok || !refusedCredential(run) {
+		return nil
+	}
+	var out []reconcile.Request
+	for _, name := range usedProvider(run) {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: run.Namespace, Name: name}})
+	}
+	return out
 }
 
 func (w *wiring) usersOf(ctx context.Context, o client.Object) []reconcile.Request {

@@ -54,8 +54,28 @@ type world struct {
 	sessions  *AgentSessionReconciler
 	providers *ModelProviderReconciler
 
+	// changes are when users changed objects, by name: the fake API server does not tell.
+	changes map[string]time.Time
+
 	mu     sync.Mutex
 	writes []string
+}
+
+// stamped adds to what is read when it was changed.
+type stamped struct {
+	client.Reader
+	changes map[string]time.Time
+}
+
+func (s stamped) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	err := s.Reader.Get(ctx, key, into, opts...)
+	if at, ok := s.changes[key.Name]; ok {
+		stamp := metav1.NewTime(at)
+		into.SetManagedFields([]metav1.ManagedFieldsEntry{
+			{Manager: "kubectl", Time: &stamp}, {Manager: "agentloop", Subresource: "status", Time: &metav1.Time{Time: at.Add(time.Hour)}}, {Manager: "old"},
+		})
+	}
+	return err
 }
 
 // followedLog tells one follower of each append.
@@ -204,6 +224,7 @@ func newClient(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) 
 	return fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).
 		WithStatusSubresource(&api.AgentRun{}, &api.AgentSession{}, &api.ModelProvider{}).
 		WithIndex(&api.AgentRun{}, indexRunSession, func(o client.Object) []string { return []string{o.(*api.AgentRun).Spec.SessionRef.Name} }).
+		WithIndex(&api.AgentRun{}, indexRunProvider, usedProvider).
 		WithIndex(&api.AgentSession{}, indexSessionHistory, func(o client.Object) []string { return []string{o.(*api.AgentSession).HistoryUID()} }).
 		WithIndex(&api.AgentSession{}, indexSessionTarget, func(o client.Object) []string {
 			return []string{o.(*api.AgentSession).Spec.Model.ProviderRef.Name}
@@ -215,7 +236,7 @@ func newClient(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) 
 func newWorld(t *testing.T, log runevent.Log, store cas.Store, objects ...client.Object) *world {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &world{t: t, ctx: ctx, store: store, queue: &fakeQueue{alive: map[string]bool{"w1": true}}, events: events.NewFakeRecorder(100)}
+	w := &world{t: t, ctx: ctx, store: store, changes: map[string]time.Time{}, queue: &fakeQueue{alive: map[string]bool{"w1": true}}, events: events.NewFakeRecorder(100)}
 	if log == nil {
 		log = memlog.New()
 	}
@@ -231,7 +252,7 @@ func newWorld(t *testing.T, log runevent.Log, store cas.Store, objects ...client
 	w.admission = &Admission{Queue: w.queue, Presence: w.queue, Logger: quiet, Resync: 30 * time.Second, Cap: func(context.Context, string) int { return 0 }}
 	w.runs = &AgentRunReconciler{Client: w.client, Heads: w.heads, Admission: w.admission, Events: w.events, Now: time.Now}
 	w.sessions = &AgentSessionReconciler{Client: w.client, Direct: w.client, Heads: w.heads, Health: w.health, Purger: w.purger, Admission: w.admission, Events: w.events, Now: time.Now}
-	w.providers = &ModelProviderReconciler{Client: w.client, Direct: w.client, Now: time.Now}
+	w.providers = &ModelProviderReconciler{Client: w.client, Direct: stamped{w.client, w.changes}, Now: time.Now}
 	var parts sync.WaitGroup
 	for _, part := range []interface{ Start(context.Context) error }{w.heads, w.health, w.purger, w.admission} {
 		parts.Go(func() { _ = part.Start(ctx) })

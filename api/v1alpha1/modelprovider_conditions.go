@@ -11,16 +11,17 @@ const (
 	// ProviderReasonConfigMapNotFound stands with False: the ConfigMap of caBundle is missing or lacks the key.
 	ProviderReasonConfigMapNotFound = "ConfigMapNotFound"
 
-	// ProviderReasonInvalidCapacity stands with False: a model's window leaves no room for input beside answer and safety.
+	// ProviderReasonInvalidCapacity stands with False: an output cap that sampling.extra names, or the least one that the
+	// protocol has, is above the model's maxOutputTokens.
 	ProviderReasonInvalidCapacity = "InvalidCapacity"
 
-	// ProviderReasonInvalidEndpoint stands with False: the manager may not call baseURL, or caBundle holds no certificate.
+	// ProviderReasonInvalidEndpoint stands with False: baseURL is no URL with a host, or caBundle holds no certificate.
 	ProviderReasonInvalidEndpoint = "InvalidEndpoint"
 
 	// ProviderReasonInvalidSampling stands with False: a value of sampling.extra is no JSON.
 	ProviderReasonInvalidSampling = "InvalidSampling"
 
-	// ProviderReasonAuthFailed stands with False: the provider refused the credential in the latest request of a run. It
-	// goes when the Secret or the spec changes.
+	// ProviderReasonAuthFailed stands with False: the provider refused the credential in the run that ended last. It goes
+	// when a Secret or the spec changes, or when a run that is under way is answered after all.
 	ProviderReasonAuthFailed = "AuthFailed"
 )
