@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,13 +10,16 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -56,6 +60,9 @@ type world struct {
 
 	// changes are when users changed objects, by name: the fake API server does not tell.
 	changes map[string]time.Time
+
+	// conflicts is how many of the next patches meet a conflict.
+	conflicts atomic.Int32
 
 	mu     sync.Mutex
 	writes []string
@@ -271,13 +278,24 @@ func (w *world) counting() interceptor.Funcs {
 	kind := func(o client.Object) string {
 		return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1alpha1."))
 	}
+	conflict := func(o client.Object) error {
+		if w.conflicts.Add(-1) < 0 {
+			w.conflicts.Store(0)
+			return nil
+		}
+		return apierrors.NewConflict(schema.GroupResource{Group: api.GroupName, Resource: kind(o)}, o.GetName(), errors.New("somebody was faster"))
+	}
 	return interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			note("patch %s", kind(o))
+			if err := conflict(o); err != nil {
+				return err
+			}
 			return c.Patch(ctx, o, p, opts...)
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 			note("patch %s/%s", kind(o), sub)
+			w.bounded(o)
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 		Update: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.UpdateOption) error {
@@ -288,6 +306,22 @@ func (w *world) counting() interceptor.Funcs {
 			note("delete %s", kind(o))
 			return c.Delete(ctx, o, opts...)
 		},
+	}
+}
+
+// bounded checks the size of a status that is about to be written.
+func (w *world) bounded(o client.Object) {
+	var status any
+	switch o := o.(type) {
+	case *api.AgentRun:
+		status = o.Status
+	case *api.AgentSession:
+		status = o.Status
+	case *api.ModelProvider:
+		status = o.Status
+	}
+	if raw, err := json.Marshal(status); err != nil || len(raw) > api.MaxStatusBytes || len(raw) < 10 {
+		w.t.Errorf("a status of %d bytes is written (%v): %s", len(raw), err, raw)
 	}
 }
 
