@@ -10,7 +10,6 @@ import (
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
 	"github.com/agentloop/agentloop/pkg/cas"
-	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/session"
 )
@@ -502,28 +501,5 @@ func TestOrdinals(t *testing.T) {
 				t.Errorf("ordinal %d, want %d", got, tc.want)
 			}
 		})
-	}
-}
-
-// TestStatusIsBounded holds whatever a log can say to what a status may have.
-func TestStatusIsBounded(t *testing.T) {
-	long := ""
-	for len(long) < 10000 {
-		long += "<€> "
-	}
-	f := facts(started(terminal(runevent.Event{Type: runevent.TypeRunFailed, Reason: "ProviderRejected", Message: long, Class: long})), func(f *runFacts) {
-		f.log.State.Run.Worker = long
-		f.log.State.Run.Usage.Add(&message.Usage{})
-		f.log.Preview = long
-	})
-	status := decideRun(f).status
-	status.Bound()
-	for _, c := range status.Conditions {
-		if len(c.Message) > api.MaxMessageBytes {
-			t.Errorf("condition %s has a message of %d bytes", c.Type, len(c.Message))
-		}
-	}
-	if len(status.Worker.Identity) > 63 || len(status.Failure.Class) > 32 {
-		t.Errorf("worker %d bytes, class %d bytes", len(status.Worker.Identity), len(status.Failure.Class))
 	}
 }
