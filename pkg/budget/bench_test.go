@@ -40,6 +40,20 @@ func BenchmarkText(b *testing.B) {
 	}
 }
 
+func BenchmarkScan(b *testing.B) {
+	for name, text := range benchTexts() {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if Scan.Text(text) == 0 {
+					b.Fatal("no tokens")
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkBlock counts the text as the JSON of a text block, as most of a conversation is counted.
 func BenchmarkBlock(b *testing.B) {
 	for name, text := range benchTexts() {

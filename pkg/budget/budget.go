@@ -36,44 +36,80 @@ type ContextBudget struct {
 	InputLimit int64 `json:"inputLimit"`
 	// RemainingInputTokens is the window without reserve, safety and estimate; negative by how much the input is over.
 	RemainingInputTokens int64 `json:"remainingInputTokens"`
-	// Fits says that RemainingInputTokens is zero or more: the request may be sent.
+	// Fits says that RemainingInputTokens is zero or more. Without calibration the request may then be sent.
 	Fits bool `json:"fits"`
+
+	// Estimator names what made the estimates when it was another than the Heuristic.
+	Estimator string `json:"estimator,omitempty"`
+	// CalibratedInputTokens is EstimatedInputTokens corrected by what earlier requests really took, and CalibratedFits
+	// says whether it is within the limit. Both are nil unless the request was measured with a Calibration; then they
+	// decide, and the fields above stay as they were estimated.
+	CalibratedInputTokens *int64 `json:"calibratedInputTokens,omitempty"`
+	CalibratedFits        *bool  `json:"calibratedFits,omitempty"`
 }
 
 // Clone returns a copy that shares no memory with b.
 func (b ContextBudget) Clone() ContextBudget { return b.WithRequestLimit(b.RequestOutputTokenLimit) }
 
+// Allowed says whether the request may be sent: the calibrated verdict where there is one, else Fits.
+func (b ContextBudget) Allowed() bool {
+	if b.CalibratedFits != nil {
+		return *b.CalibratedFits
+	}
+	return b.Fits
+}
+
+// InputTokens is the count that decides: the calibrated one where there is one, else the estimate.
+func (b ContextBudget) InputTokens() int64 {
+	if b.CalibratedInputTokens != nil {
+		return *b.CalibratedInputTokens
+	}
+	return b.EstimatedInputTokens
+}
+
 // WithRequestLimit returns a copy of b that records the cap which GuardPayload saw; nil records that there was none.
 // Reserve and input limit stay what they were.
 func (b ContextBudget) WithRequestLimit(limit *int64) ContextBudget {
-	b.RequestOutputTokenLimit = nil
-	if limit != nil {
-		seen := *limit
-		b.RequestOutputTokenLimit = &seen
-	}
+	b.RequestOutputTokenLimit = clone(limit)
+	b.CalibratedInputTokens, b.CalibratedFits = clone(b.CalibratedInputTokens), clone(b.CalibratedFits)
 	return b
+}
+
+func clone[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	copied := *p
+	return &copied
 }
 
 // PressedPercent is the share of the input limit from which a conversation is compacted when nothing else was chosen.
 const PressedPercent = 90
 
-// Pressed says that the estimate has reached nine tenths of the input limit, from where the conversation is compacted
+// Pressed says that InputTokens has reached nine tenths of the input limit, from where the conversation is compacted
 // before the request is sent.
 func (b ContextBudget) Pressed() bool { return b.PressedAt(PressedPercent) }
 
-// PressedAt says that the estimate has reached percent hundredths of the input limit.
+// PressedAt says that InputTokens has reached percent hundredths of the input limit.
 func (b ContextBudget) PressedAt(percent int64) bool {
-	estimateHigh, estimateLow := bits.Mul64(uint64(max(b.EstimatedInputTokens, 0)), 100)
+	estimateHigh, estimateLow := bits.Mul64(uint64(max(b.InputTokens(), 0)), 100)
 	limitHigh, limitLow := bits.Mul64(uint64(max(b.InputLimit, 0)), uint64(max(percent, 0)))
 	return estimateHigh > limitHigh || estimateHigh == limitHigh && estimateLow >= limitLow
 }
 
-// MessageRoom is what the input limit leaves for messages beside the system prompt and the tools of this request.
-func (b ContextBudget) MessageRoom() int64 { return max(0, b.InputLimit-b.SystemTokens-b.ToolTokens) }
+// MessageRoom is what the input limit leaves for messages beside the system prompt and the tools of this request, in
+// estimated tokens.
+func (b ContextBudget) MessageRoom() int64 {
+	limit := b.InputLimit
+	if c := b.CalibratedInputTokens; c != nil && *c > b.EstimatedInputTokens {
+		limit = int64(float64(limit) * (float64(b.EstimatedInputTokens) / float64(*c)))
+	}
+	return max(0, limit-b.SystemTokens-b.ToolTokens)
+}
 
-// Err returns nil when the request fits and an *ExceededError with a copy of b when it does not.
+// Err returns nil when the request may be sent and an *ExceededError with a copy of b when it may not.
 func (b ContextBudget) Err() error {
-	if b.Fits {
+	if b.Allowed() {
 		return nil
 	}
 	return &ExceededError{Budget: b.Clone()}
@@ -97,6 +133,8 @@ type Options struct {
 	RequestSampling json.RawMessage
 	// Estimator is the estimate to use; nil for the Heuristic.
 	Estimator Estimator
+	// Calibration is what is known of the model's real counts; nil when the session does not calibrate.
+	Calibration *Calibration
 }
 
 func (o Options) estimator() Estimator {
@@ -120,11 +158,21 @@ func Measure(req Request, opt Options, cache *Cache) (ContextBudget, error) {
 		return ContextBudget{}, err
 	}
 	estimator := opt.estimator()
-	return Assess(opt.Model, policy.Reserve, Counts{
+	b, err := Assess(opt.Model, policy.Reserve, Counts{
 		System:   SystemTokensWith(estimator, req.System),
 		Messages: cache.messageTokens(estimator, req.Messages),
 		Tools:    ToolTokensWith(estimator, req.Tools),
 	})
+	if err != nil {
+		return ContextBudget{}, err
+	}
+	if name := estimator.Name(); name != Heuristic.Name() {
+		b.Estimator = name
+	}
+	if opt.Calibration != nil {
+		b = opt.Calibration.apply(b)
+	}
+	return b, nil
 }
 
 // Assess returns the budget of an input whose parts were counted before. reserve is Policy.Reserve.

@@ -8,12 +8,13 @@ import (
 	"github.com/agentloop/agentloop/pkg/message"
 )
 
-// Fixed costs in tokens: the envelope of a message, the overhead of the system prompt and of the tool list, and an
-// image of whatever size.
+// Fixed costs in tokens: the envelope of a message, the overhead of the system prompt and of the tool list, an image of
+// whatever size, and what surrounds the texts of a block where its JSON is not counted.
 const (
 	MessageOverhead = 16
 	GroupOverhead   = 16
 	ImageTokens     = 1200
+	BlockOverhead   = 8
 )
 
 // MessageTokens is the heuristic estimate of one message: its envelope and its content. Details, usage, identity and
@@ -34,8 +35,10 @@ func SystemTokensWith(e Estimator, s string) int64 {
 	return add(e.Text(s), GroupOverhead)
 }
 
-// MessageTokensWith is MessageTokens by another estimator. Each text is rounded by itself: string content is one text,
-// block content is one text per block (its JSON), and a tool result with blocks has its name and call id as two more.
+// MessageTokensWith is MessageTokens by another estimator. Each text is rounded by itself: string content is one text, and
+// a tool result with blocks has its name and call id as two more. For the heuristic a block is one text, its JSON. Any
+// other estimator counts the texts of a block as the model gets them, and BlockOverhead for what surrounds them, for the
+// escapes of JSON are not what its tokens are like.
 func MessageTokensWith(e Estimator, m message.Message) int64 {
 	if m.Content.IsText {
 		return add(MessageOverhead, e.Text(m.Content.Text))
@@ -45,7 +48,6 @@ func MessageTokensWith(e Estimator, m message.Message) int64 {
 		total = add(total, add(e.Text(m.ToolName), e.Text(m.ToolCallID)))
 	}
 	_, heuristic := e.(heuristic)
-	var buf []byte
 	for i := range m.Content.Blocks {
 		b := &m.Content.Blocks[i]
 		switch {
@@ -54,8 +56,27 @@ func MessageTokensWith(e Estimator, m message.Message) int64 {
 		case heuristic:
 			total = add(total, roundUp(blockQuarters(b)))
 		default:
-			buf = b.AppendJSON(buf[:0])
-			total = add(total, e.Text(string(buf)))
+			total = add(total, blockTokens(e, b))
+		}
+	}
+	return total
+}
+
+// blockTokens is the estimate of a block's own texts.
+func blockTokens(e Estimator, b *message.Block) int64 {
+	var texts [4]string
+	switch b.Type {
+	case message.BlockText:
+		texts = [4]string{b.Text, b.TextSignature}
+	case message.BlockThinking:
+		texts = [4]string{b.Thinking, b.ThinkingSignature}
+	case message.BlockToolCall:
+		texts = [4]string{b.ID, b.Name, textOf(b.Arguments), b.ThoughtSignature}
+	}
+	total := int64(BlockOverhead)
+	for _, text := range texts {
+		if text != "" {
+			total = add(total, e.Text(text))
 		}
 	}
 	return total

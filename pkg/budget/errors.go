@@ -11,12 +11,21 @@ type ExceededError struct {
 	Budget ContextBudget
 }
 
-// Error names numbers only, never content.
+// Error names numbers only, never content. Where one part of the input alone is over the limit, which no shorter
+// conversation can help, it names that part.
 func (e *ExceededError) Error() string {
 	b := e.Budget
-	return fmt.Sprintf("context budget exceeded: the input is estimated at %d tokens and the limit is %d "+
-		"(window %d, output reserve %d, safety %d); nothing was sent and the history is kept",
-		b.EstimatedInputTokens, b.InputLimit, b.ContextWindow, b.ReservedOutputTokens, b.SafetyTokens)
+	text := fmt.Sprintf("context budget exceeded: the input is estimated at %d tokens and the limit is %d "+
+		"(window %d, output reserve %d, safety %d)", b.InputTokens(), b.InputLimit, b.ContextWindow, b.ReservedOutputTokens, b.SafetyTokens)
+	switch {
+	case b.SystemTokens > b.InputLimit:
+		text += fmt.Sprintf("; the system prompt alone takes %d", b.SystemTokens)
+	case b.ToolTokens > b.InputLimit:
+		text += fmt.Sprintf("; the tool definitions alone take %d", b.ToolTokens)
+	case b.SystemTokens+b.ToolTokens > b.InputLimit:
+		text += fmt.Sprintf("; the system prompt and the tool definitions alone take %d", b.SystemTokens+b.ToolTokens)
+	}
+	return text + "; nothing was sent and the history is kept"
 }
 
 // ErrOutputCap is returned, wrapped in an *OutputCapError, when a serialized request does not declare its output cap as

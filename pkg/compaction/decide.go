@@ -65,12 +65,12 @@ type Verdict struct {
 // request does not fit, and it keeps as little as possible. Further ones are not made: a session that cannot be made
 // smaller must not ask for summaries for ever.
 func Decide(b budget.ContextBudget, counter int, trigger Trigger) Verdict {
-	v := Verdict{Counter: counter, fits: b.Fits, before: counter}
-	if !b.PressedAt(trigger.percent()) && b.Fits {
+	v := Verdict{Counter: counter, fits: b.Allowed(), before: counter}
+	if !b.PressedAt(trigger.percent()) && b.Allowed() {
 		v.Action, v.Counter = Dispatch, 0
 		return v
 	}
-	if trigger.Off || counter >= maxPasses || counter == 1 && b.Fits {
+	if trigger.Off || counter >= maxPasses || counter == 1 && b.Allowed() {
 		return v.settle()
 	}
 	return v.compact(max(counter, 0), b.ContextWindow)

@@ -20,7 +20,9 @@ type Settings struct {
 	Model provider.Model
 	// Estimator measures the requests; nil for budget.Heuristic.
 	Estimator budget.Estimator
-	Rules     Rules
+	// Calibration is what is known of that model's real counts; nil when the session does not calibrate.
+	Calibration *budget.Calibration
+	Rules       Rules
 }
 
 // SummaryRequest is one request for a summary. It declares no tools and asks for no thinking.
@@ -61,7 +63,7 @@ func (p Plan) Begin(settings Settings) (Progress, error) {
 	if err != nil {
 		return Progress{}, err
 	}
-	progress.target = empty.Budget.InputLimit
+	progress.target = empty.Budget.MessageRoom() + empty.Budget.SystemTokens
 	if settings.Rules.BoundInput {
 		progress.target = boundTarget(progress.target)
 		progress.entries = bound(progress.entries, progress.target-empty.Budget.EstimatedInputTokens)
@@ -75,7 +77,7 @@ func (p Progress) Done() bool { return p.asked && len(p.entries) == 0 }
 // options are those of every summary request: the model's own sampling applies, the run's belongs to main requests.
 func (p Progress) options() budget.Options {
 	return budget.Options{Model: p.settings.Model, MaxTokens: max(1, min(MaxSummaryTokens, p.settings.Model.MaxTokens)),
-		Reasoning: provider.LevelOff, Estimator: p.settings.Estimator}
+		Reasoning: provider.LevelOff, Estimator: p.settings.Estimator, Calibration: p.settings.Calibration}
 }
 
 func (p Progress) tokens(text string) int64 {

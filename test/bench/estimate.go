@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/agentloop/agentloop/pkg/budget"
+	"github.com/agentloop/agentloop/pkg/budget/o200k"
 )
 
 // measureEstimate measures how fast text is estimated, and what that allocates.
@@ -26,32 +27,56 @@ func measureEstimate(ctx context.Context, c config, say func(string, ...any)) ([
 		return nil, err
 	}
 	var figures []Figure
-	allocations := 0.0
-	for _, t := range texts {
-		var speeds []float64
-		for range c.count {
-			if err := ctx.Err(); err != nil {
+	for _, e := range []struct {
+		estimator budget.Estimator
+		target    float64 // for all texts but Chinese; 0 for the texts' own
+	}{{budget.Heuristic, 0}, {budget.Scan, 300}, {o200k.New(), -1}} {
+		allocations := 0.0
+		for _, t := range texts {
+			target := t.target
+			if e.target != 0 && target > 0 {
+				target = e.target
+			}
+			f, allocated, err := measureText(ctx, c.count, e.estimator, t.text)
+			if err != nil {
 				return nil, err
 			}
-			r := testing.Benchmark(func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					if budget.TextTokens(t.text) == 0 {
-						b.Fatal("no tokens")
-					}
-				}
-			})
-			speeds = append(speeds, float64(len(t.text))*float64(r.N)/r.T.Seconds()/1e6)
-			allocations = max(allocations, float64(r.AllocsPerOp()))
+			f.Name = e.estimator.Name() + ", " + t.name
+			say("%s: %.0f MB/s", f.Name, f.Value)
+			if target > 0 {
+				f = f.atLeast(target)
+			}
+			figures, allocations = append(figures, f), max(allocations, allocated)
 		}
-		say("%s: %.0f MB/s", t.name, median(speeds))
-		f := figure("estimate", t.name, "MB/s", speeds...)
-		if t.target > 0 {
-			f = f.atLeast(t.target)
+		f := figure("estimate", e.estimator.Name()+", allocations", "per text", allocations)
+		if e.target >= 0 {
+			f = f.atMost(0)
 		}
 		figures = append(figures, f)
 	}
-	return append(figures, figure("estimate", "allocations", "per text", allocations).atMost(0)), nil
+	return figures, nil
+}
+
+// measureText returns the speed of an estimator on a text, and its allocations.
+func measureText(ctx context.Context, count int, estimator budget.Estimator, text string) (Figure, float64, error) {
+	var speeds []float64
+	allocations := 0.0
+	for range count {
+		if err := ctx.Err(); err != nil {
+			return Figure{}, 0, err
+		}
+		r := testing.Benchmark(func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if estimator.Text(text) == 0 {
+					b.Fatal("no tokens")
+				}
+			}
+		})
+		speeds = append(speeds, float64(len(text))*float64(r.N)/r.T.Seconds()/1e6)
+		allocations = max(allocations, float64(r.AllocsPerOp()))
+	}
+	return figure("estimate", "", "MB/s", speeds...), allocations, nil
 }
 
 // benchtime sets how long testing.Benchmark measures; the flag exists only after testing.Init.
