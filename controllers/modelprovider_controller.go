@@ -64,6 +64,10 @@ func (r *ModelProviderReconciler) observe(ctx context.Context, target *api.Model
 	if facts.latest == nil || !refusedCredential(facts.latest) {
 		return facts, nil
 	}
+	if only, err := r.askedOnly(ctx, facts); err != nil || !only {
+		facts.latest = nil
+		return facts, err
+	}
 	// The cache holds no managed fields, and those tell when the spec was changed.
 	whole := &api.ModelProvider{}
 	if err := r.Direct.Get(ctx, client.ObjectKeyFromObject(target), whole); err != nil {
@@ -73,6 +77,17 @@ func (r *ModelProviderReconciler) observe(ctx context.Context, target *api.Model
 		facts.changed = at
 	}
 	return facts, nil
+}
+
+// askedOnly says whether the latest run asked no other provider: a summary may be another one's, and the run does not
+// tell which of them refused.
+func (r *ModelProviderReconciler) askedOnly(ctx context.Context, f providerFacts) (bool, error) {
+	owner := &api.AgentSession{}
+	if err := r.Get(ctx, client.ObjectKey{Namespace: f.latest.Namespace, Name: f.latest.Spec.SessionRef.Name}, owner); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	summaries := owner.Spec.Compaction.Model
+	return summaries == nil || summaries.ProviderRef.Name == f.target.Name, nil
 }
 
 // secrets looks at the Secrets that the provider names, one by one, and keeps no value.

@@ -255,6 +255,26 @@ func TestAnswerClearsARefusal(t *testing.T) {
 	})
 }
 
+// TestRefusalOfAnotherProvider blames no provider for a refusal that may be that of the one that writes summaries.
+func TestRefusalOfAnotherProvider(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		owner, other := newSession(), newProvider()
+		other.Name = "cheap"
+		owner.Spec.Compaction.Model = &api.ModelRef{ProviderRef: api.ProviderRef{Name: "cheap"}, Model: "demo"}
+		w := newWorld(t, nil, nil, newProvider(), other, owner)
+		w.create(newRun("first"))
+		w.settle()
+		w.work("first", fails(provider.ClassAuth), nil)
+		w.settle()
+		for _, name := range []string{"models", "cheap"} {
+			p := &api.ModelProvider{ObjectMeta: named(name)}
+			if got := w.ready(p, func() []metav1.Condition { return p.Status.Conditions }); got != "Ready" {
+				t.Errorf("provider %s: %s", name, got)
+			}
+		}
+	})
+}
+
 // TestProviderReconcileErrors tries again what failed, and leaves a conflict to the object's next event.
 func TestProviderReconcileErrors(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "modelproviders"}, "models", errors.New("behind"))
