@@ -52,11 +52,11 @@ test-page: ## run the viewer's page in a headless Chromium (needs Node)
 	@hack/test.sh page
 
 .PHONY: verify
-verify: ## check format, vet, generated files, the built page, modules, licences, documents
+verify: ## check format, vet, lint, generated files, the built page, modules, licences, documents
 	@hack/verify.sh
 
 .PHONY: lint
-lint: ## run golangci-lint (compiled once, some minutes)
+lint: ## run golangci-lint alone (compiled once, some minutes)
 	@hack/lint.sh
 
 .PHONY: licences
