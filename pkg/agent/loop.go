@@ -196,6 +196,11 @@ func (l *loop) begin(ctx context.Context) error {
 		}
 		return l.load(ctx)
 	}
+	return l.takeOver(ctx, attempt)
+}
+
+// takeOver claims a run that another worker has begun, and makes up for what that one did not get to.
+func (l *loop) takeOver(ctx context.Context, attempt int) error {
 	if err := l.claim(ctx, attempt, nil); err != nil {
 		return err
 	}
