@@ -132,6 +132,23 @@ func TestASplitKeepsTheTask(t *testing.T) {
 	}
 }
 
+// TestASplitTurnGoesOnWithoutThinking: the prefix of its replies is gone, and providers refuse such a turn with thinking.
+func TestASplitTurnGoesOnWithoutThinking(t *testing.T) {
+	history := []message.Message{user("go")}
+	for _, id := range []string{"a", "b", "c"} {
+		m := reply(message.Block{Type: message.BlockThinking, Thinking: "plan", ThinkingSignature: "s"}, calls(id).Content.Blocks[0])
+		m.Prefix = project(t, history, nil).Prefix
+		history = append(history, m, result(id, xs(400)))
+	}
+	if whole := project(t, history, nil); whole.ThinkingOff {
+		t.Fatal("the whole turn has its thinking")
+	}
+	cut := project(t, history, &projection.Checkpoint{ID: "c", FirstKeptMessageIndex: 5, HistoryMessageCount: 7, Summary: "s"})
+	if !cut.ThinkingOff || len(cut.Messages[1].Content.Blocks) != 1 {
+		t.Errorf("thinking off %v, blocks %v", cut.ThinkingOff, cut.Messages[1].Content.Blocks)
+	}
+}
+
 func TestACarriedRequestIsBounded(t *testing.T) {
 	history := toolLoop(strings.Repeat("é", 50_000), 3, 400)
 	plan, err := Make(Input{Projected: project(t, history, nil), Rules: AllRules()})

@@ -39,6 +39,26 @@ func TestSilentOverflow(t *testing.T) {
 	}
 }
 
+func TestContextTokens(t *testing.T) {
+	cases := map[string]struct {
+		usage *message.Usage
+		want  int64
+		ok    bool
+	}{
+		"what was cached and what is newly cached fill the window too": {&message.Usage{Input: tokens(10), CacheRead: tokens(900), CacheWrite: tokens(80), Output: tokens(7)}, 990, true},
+		"a provider without a cache":                                   {&message.Usage{Input: tokens(10), Output: tokens(7)}, 10, true},
+		"the input was not reported":                                   {&message.Usage{CacheRead: tokens(900), Output: tokens(7)}, 0, false},
+		"nothing was reported":                                         {nil, 0, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got, ok := provider.ContextTokens(c.usage); got != c.want || ok != c.ok {
+				t.Errorf("%d, %v, want %d, %v", got, ok, c.want, c.ok)
+			}
+		})
+	}
+}
+
 func TestMergedSampling(t *testing.T) {
 	cases := map[string]struct {
 		model, request string
