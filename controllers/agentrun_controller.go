@@ -103,7 +103,7 @@ func (r *AgentRunReconciler) observe(ctx context.Context, run *api.AgentRun) (ru
 // observeLog takes what is known of the run's stream, and asks for what the decision lacks.
 func (r *AgentRunReconciler) observeLog(facts *runFacts) {
 	stream := mainStream(facts.session)
-	facts.log = r.Heads.Get(stream, facts.session.Spec.ResultPreview == api.PreviewOn)
+	facts.log = r.Heads.Get(stream, contentOf(facts.session))
 	if facts.passed() {
 		facts.past = r.Heads.Past(stream, string(facts.run.UID))
 	}

@@ -115,13 +115,13 @@ func (f runFacts) progressed() *api.AgentRunStatus {
 func (f runFacts) budget(status *api.AgentRunStatus) {
 	dispatched := true
 	if f.log.Record != nil {
-		status.ContextBudget = kube.BudgetOf(f.log.Record.Budget, &dispatched)
+		status.ContextBudget = kube.BudgetOf(f.log.Record.Budget, f.log.Record.Estimator, &dispatched)
 		status.ContextBudget.RequestOutputTokenLimit = f.log.State.Run.LastLimit
 		status.InputSources = kube.SourcesOf(*f.log.Record)
 	}
 	if f.log.Refused != nil {
 		dispatched = false
-		status.ContextBudget = kube.BudgetOf(f.log.Refused.Budget, &dispatched)
+		status.ContextBudget = kube.BudgetOf(f.log.Refused.Budget, f.log.Refused.Estimator, &dispatched)
 	}
 }
 

@@ -32,7 +32,9 @@ type AgentSessionReconciler struct {
 	Heads  *Heads
 	Health *Health
 	Purger *Purger
-	Events events.EventRecorder
+	// Estimates measures idle sessions.
+	Estimates *Estimates
+	Events    events.EventRecorder
 	// Admission ends the runs that are live in the log although their objects are gone.
 	Admission *Admission
 	// ViewerURL is the base of status.trajectoryURL; empty for none.
@@ -76,7 +78,7 @@ func (r *AgentSessionReconciler) observe(ctx context.Context, owner *api.AgentSe
 	if facts.runs, err = runsOf(ctx, r.Client, owner); err != nil {
 		return facts, err
 	}
-	facts.log = r.Heads.Get(mainStream(owner), owner.Spec.ResultPreview == api.PreviewOn)
+	facts.log = r.Heads.Get(mainStream(owner), contentOf(owner))
 	if facts.orphaned, err = r.orphaned(ctx, facts); err != nil {
 		return facts, err
 	}
@@ -90,6 +92,7 @@ func (r *AgentSessionReconciler) observe(ctx context.Context, owner *api.AgentSe
 	case !apierrors.IsNotFound(err):
 		return facts, fmt.Errorf("get provider: %w", err)
 	}
+	facts.estimate = r.Estimates.Get(mainStream(owner), owner, facts.provider, facts.log)
 	facts.missing, err = r.missing(ctx, owner)
 	return facts, err
 }
@@ -134,8 +137,14 @@ func (r *AgentSessionReconciler) forget(name types.NamespacedName, history strin
 	if before != "" {
 		r.Heads.Forget(name.Namespace, before)
 		r.Purger.Forget(name.Namespace, before)
+		r.Estimates.Forget(name.Namespace, before)
 		r.Admission.Sealed(name.Namespace, before)
 	}
+}
+
+// contentOf is what the session lets its status hold of its content.
+func contentOf(owner *api.AgentSession) Content {
+	return Content{Preview: owner.Spec.ResultPreview == api.PreviewOn, Title: owner.Spec.Title == api.TitleAuto}
 }
 
 // observeDeletion reads what decides when a session that is being deleted may go.

@@ -24,6 +24,8 @@ type sessionFacts struct {
 	missing *verdict
 	runs    []api.AgentRun
 	log     Facts
+	// estimate is what the next request would take.
+	estimate Estimate
 	// orphaned says that the run which is live in the log is none of runs any more, or one that was ended without it.
 	orphaned bool
 	// storageDown and streamDown say that the object store or the run-event stream does not answer.
@@ -62,6 +64,9 @@ func decideSession(f sessionFacts) sessionDecision {
 		d.expired = f.expired()
 		if f.missing != nil {
 			d.requeue = referenceInterval
+		}
+		if f.estimate.Pending && f.head() != f.session.Status.Head {
+			d.status, d.requeue = nil, estimatePatience // one report instead of two
 		}
 		return d
 	}
@@ -172,18 +177,44 @@ func (f sessionFacts) status() *api.AgentSessionStatus {
 // that the run's own status writes have brought here.
 func (f sessionFacts) logged(status *api.AgentSessionStatus) {
 	state := f.log.State
+	if status.ActiveRun != nil { // the run's own status has the budget of its requests
+		status.ContextBudget = nil
+	}
 	if !f.log.Known || f.log.Corrupt || state.Head.Sequence == 0 || state.Live() && status.LastSequence > 0 {
 		return
 	}
 	status.LastSequence, status.HistoryMessageCount = state.Head.Sequence, int64(f.log.Messages)
-	if state.StateRef != nil {
-		status.Head = state.StateRef.Digest.String()
+	switch {
+	case status.ActiveRun != nil:
+	case f.estimate.Known:
+		status.ContextBudget = nil
+		if f.estimate.Budget != nil {
+			status.ContextBudget = kube.BudgetOf(*f.estimate.Budget, f.estimate.Estimator, nil)
+		}
+	case status.Head != f.head():
+		status.ContextBudget = nil
 	}
+	status.Head = f.head()
 	status.Usage = kube.UsageOf(state.Usage())
+	status.Checkpoint, status.Title = nil, ""
+	if c := f.log.Checkpoint; c != nil {
+		status.Checkpoint = &api.Checkpoint{ID: c.ID, Boundary: int64(c.Boundary)}
+	}
+	if f.session.Spec.Title == api.TitleAuto {
+		status.Title = f.log.Title
+	}
 	if state.Run != nil && !state.Run.EndedAt.IsZero() {
 		last := seconds(state.Run.EndedAt)
 		status.LastActivityTime = &last
 	}
+}
+
+// head is the digest of the latest saved state; empty before the first.
+func (f sessionFacts) head() string {
+	if f.log.State.StateRef == nil {
+		return ""
+	}
+	return f.log.State.StateRef.Digest.String()
 }
 
 func (f sessionFacts) conditions(status *api.AgentSessionStatus) {

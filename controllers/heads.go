@@ -29,8 +29,24 @@ type Facts struct {
 	Messages int
 	// Record is the assembly record of the latest dispatched main request, Refused that of a request that was rejected.
 	Record, Refused *session.AssemblyRecord
-	// Preview is the start of the latest run's answer, if it was asked for before the run ended.
-	Preview string
+	// Checkpoint is the latest compaction without its summary; nil when there is none.
+	Checkpoint *Checkpoint
+	// Preview is the start of the latest run's answer, if it was asked for before the run ended, and Title the session's
+	// title, if that was.
+	Preview, Title string
+}
+
+// Checkpoint is a saved compaction: what requests hold begins with the message at Boundary.
+type Checkpoint struct {
+	ID       string
+	Boundary int
+	digest   cas.Digest
+}
+
+// Content is what may be read of a session besides numbers and digests. The zero value is nothing.
+type Content struct {
+	// Preview is the start of answers, Title the session's title.
+	Preview, Title bool
 }
 
 // same says whether both say the same. A state moves on with its head only.
@@ -75,8 +91,8 @@ type tracked struct {
 	context cas.Digest
 	// past are the runs that Past was asked about: nil until they were read.
 	past map[string]*Facts
-	// preview says that the start of answers is asked for.
-	preview bool
+	// content is what is asked for.
+	content Content
 	dirty   bool
 	reading bool
 	// next is when the stream may be read again.
@@ -113,13 +129,13 @@ func (h *Heads) init() {
 	}
 }
 
-// Get returns what is known of a stream and starts to follow it. It never waits. preview asks for the start of the
-// answers to come, too; without it no content is read.
-func (h *Heads) Get(stream runevent.Stream, preview bool) Facts {
+// Get returns what is known of a stream and starts to follow it. It never waits. content asks for what is to come of the
+// content; no other is read.
+func (h *Heads) Get(stream runevent.Stream, content Content) Facts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.track(stream)
-	t.preview = preview
+	t.content = content
 	return t.facts
 }
 
@@ -281,7 +297,7 @@ func (h *Heads) refresh(ctx context.Context, stream runevent.Stream) {
 		return
 	}
 	t.dirty, t.reading = false, true
-	job := reading{Heads: h, stream: stream, preview: t.preview, before: t.facts, state: t.state, context: t.context, past: t.wanted()}
+	job := reading{Heads: h, stream: stream, content: t.content, before: t.facts, state: t.state, context: t.context, past: t.wanted()}
 	h.mu.Unlock()
 
 	err := job.load(ctx)

@@ -24,7 +24,7 @@ const (
 type reading struct {
 	*Heads
 	stream  runevent.Stream
-	preview bool
+	content Content
 	// before are the facts so far, past the ended runs that are asked about.
 	before Facts
 	past   []string
@@ -133,6 +133,9 @@ func (o observed) Read(ctx context.Context, stream runevent.Stream, after int64,
 
 // named reads the few objects that status needs. seen is the context whose record is there already.
 func (r *reading) named(ctx context.Context, next *Facts, seen cas.Digest) (cas.Digest, error) {
+	if err := r.session(ctx, next); err != nil {
+		return seen, err
+	}
 	run := next.State.Run
 	if run == nil || run.LastContext == nil {
 		next.Record, seen = nil, cas.Digest{}
@@ -156,10 +159,43 @@ func (r *reading) named(ctx context.Context, next *Facts, seen cas.Digest) (cas.
 			return seen, err
 		}
 	}
-	if ref := run.Terminal.Result; ref != nil && r.preview {
+	if ref := run.Terminal.Result; ref != nil && r.content.Preview {
 		next.Preview, err = r.answer(ctx, *ref)
 	}
 	return seen, err
+}
+
+// session reads what belongs to the session and not to one of its runs.
+func (r *reading) session(ctx context.Context, next *Facts) error {
+	if ref := next.State.Checkpoint; ref != nil {
+		next.Checkpoint = r.before.Checkpoint
+		if next.Checkpoint == nil || next.Checkpoint.digest != ref.Digest {
+			stored, err := decoded[session.Checkpoint](ctx, r, *ref)
+			if err != nil {
+				return err
+			}
+			next.Checkpoint = &Checkpoint{ID: stored.ID, Boundary: stored.FirstKeptMessageIndex, digest: ref.Digest}
+		}
+	}
+	if ref := next.State.Title; ref != nil && r.content.Title {
+		if next.Title = r.before.Title; next.Title == "" {
+			stored, err := decoded[session.ModelAction](ctx, r, *ref)
+			if err != nil {
+				return err
+			}
+			next.Title = session.TitleOf(stored.Message)
+		}
+	}
+	return nil
+}
+
+func decoded[T any](ctx context.Context, r *reading, ref cas.Ref) (T, error) {
+	raw, err := r.Store.Get(ctx, r.scope(), ref)
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return session.DecodeObject[T](raw)
 }
 
 // previewBytes is how much of an answer is kept in memory: more than a status shows, so that the cut is marked there.
@@ -204,11 +240,7 @@ func (r *reading) advance(ctx context.Context) (session.State, error) {
 
 // record reads an assembly record, without what only the trajectory shows of it.
 func (r *reading) record(ctx context.Context, ref cas.Ref) (*session.AssemblyRecord, error) {
-	raw, err := r.Store.Get(ctx, r.scope(), ref)
-	if err != nil {
-		return nil, err
-	}
-	snapshot, err := session.DecodeObject[session.ContextSnapshot](raw)
+	snapshot, err := decoded[session.ContextSnapshot](ctx, r, ref)
 	if err != nil {
 		return nil, err
 	}

@@ -72,16 +72,16 @@ func (w *headsWorld) append(writer *runevent.Writer, name string, event runevent
 
 // facts are what is known of the stream after it had time to be read.
 func (w *headsWorld) facts() Facts {
-	w.Get(w.stream, false)
+	w.Get(w.stream, Content{})
 	pass(500 * time.Millisecond)
-	return w.Get(w.stream, false)
+	return w.Get(w.stream, Content{})
 }
 
 // TestHeadsFollow knows nothing at first, reads in the background and tells of changes, but of nothing else.
 func TestHeadsFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHeads(t)
-		if w.Get(w.stream, false).Known {
+		if w.Get(w.stream, Content{}).Known {
 			t.Error("known without a read")
 		}
 		if facts := w.facts(); !facts.Known || facts.State.Head.Sequence != 0 || w.notes.Load() != 1 {
@@ -164,7 +164,7 @@ func TestHeadsForget(t *testing.T) {
 		if len(w.streams) != 0 {
 			t.Error("a change brought a forgotten stream back")
 		}
-		if w.Get(w.stream, false).Known {
+		if w.Get(w.stream, Content{}).Known {
 			t.Error("a forgotten stream is known")
 		}
 		if facts := w.facts(); facts.Messages != 4 {
@@ -200,13 +200,13 @@ func TestHeadsThroughOutages(t *testing.T) {
 					execute(t, w.reads.Log, w.store.Store, execution{name: "b", uid: "uid-b", history: "session-uid", model: says("hello")})
 					w.changed(w.stream)
 					pass(time.Minute)
-					facts := w.Get(w.stream, false)
+					facts := w.Get(w.stream, Content{})
 					if !facts.Known || !facts.Unavailable || facts.Corrupt || facts.State.Head != before.State.Head || !facts.ReadAt.Equal(before.ReadAt) {
 						t.Errorf("during the outage: %+v", facts)
 					}
 					set(w, nil, false)
 					pass(time.Minute)
-					if facts = w.Get(w.stream, false); facts.Unavailable || facts.Messages != 4 || !facts.ReadAt.After(before.ReadAt) {
+					if facts = w.Get(w.stream, Content{}); facts.Unavailable || facts.Messages != 4 || !facts.ReadAt.After(before.ReadAt) {
 						t.Errorf("after the outage: %+v", facts)
 					}
 				})
@@ -226,12 +226,12 @@ func TestHeadsOfADamagedSession(t *testing.T) {
 		pass(time.Second)
 		notes := w.notes.Load()
 		pass(10 * time.Minute)
-		if facts := w.Get(w.stream, false); !facts.Corrupt || facts.Unavailable || w.notes.Load() != notes {
+		if facts := w.Get(w.stream, Content{}); !facts.Corrupt || facts.Unavailable || w.notes.Load() != notes {
 			t.Errorf("%d more notes, facts %+v", w.notes.Load()-notes, facts)
 		}
 		w.store.set(nil, false)
 		pass(time.Minute)
-		if facts := w.Get(w.stream, false); facts.Corrupt || facts.Messages != 2 || w.notes.Load() != notes+1 {
+		if facts := w.Get(w.stream, Content{}); facts.Corrupt || facts.Messages != 2 || w.notes.Load() != notes+1 {
 			t.Errorf("restored: %d more notes, facts %+v", w.notes.Load()-notes, facts)
 		}
 	})
@@ -271,14 +271,14 @@ func TestHeadsRenew(t *testing.T) {
 func TestHeadsPreview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHeads(t)
-		w.Get(w.stream, true)
+		w.Get(w.stream, Content{Preview: true})
 		pass(time.Second)
 		w.run("a", says("hello"))
 		pass(time.Second)
-		if got := w.Get(w.stream, true).Preview; got != "hello" {
+		if got := w.Get(w.stream, Content{Preview: true}).Preview; got != "hello" {
 			t.Errorf("preview %q", got)
 		}
-		w.Get(w.stream, false)
+		w.Get(w.stream, Content{})
 		w.run("b", says("secret"))
 		if got := w.facts().Preview; got != "" {
 			t.Errorf("preview %q of a session that shows none", got)

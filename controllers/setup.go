@@ -17,8 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/session"
 )
 
 // Options are the controllers' ports and settings.
@@ -38,6 +40,10 @@ type Options struct {
 	// between two looks at the work item of a run without a live worker.
 	HeadsInterval, HealthInterval, Resync time.Duration
 	Now                                   func() time.Time
+	// IdleConfig is what a run of a session would work under now, and Estimator the estimator of a name: with them idle
+	// sessions are measured.
+	IdleConfig func(ctx context.Context, owner *api.AgentSession) (session.RunConfig, error)
+	Estimator  func(name string) budget.Estimator
 }
 
 // channelSize is how many wake-ups may wait; a full channel only makes the sender wait.
@@ -59,10 +65,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opt Options) error {
 	heads := &Heads{Log: opt.Log, Store: opt.Store, Changes: opt.Changes, Logger: opt.Logger, Notify: w.streamChanged, MinInterval: opt.HeadsInterval}
 	health := &Health{Log: opt.Log, Store: opt.Store, Logger: opt.Logger, Interval: opt.HealthInterval, Timeout: 5 * time.Second, Notify: w.allSessions}
 	purger := &Purger{Log: opt.Log, Store: opt.Store, Logger: opt.Logger, Retry: 5 * time.Second, Notify: w.sessionChanged}
+	estimates := &Estimates{
+		Log: opt.Log, Store: opt.Store, Config: opt.IdleConfig, Estimator: opt.Estimator, Logger: opt.Logger, Notify: w.streamChanged, Now: opt.Now,
+	}
 	admission := &Admission{Queue: opt.Queue, Presence: opt.Presence, Logger: opt.Logger, Resync: opt.Resync, Cap: w.namespaceCap(opt.NamespaceCap)}
 	for _, part := range []interface {
 		Start(context.Context) error
-	}{heads, health, purger, admission} {
+	}{heads, health, purger, admission, estimates} {
 		if err := mgr.Add(part); err != nil {
 			return fmt.Errorf("add %T: %w", part, err)
 		}
@@ -70,7 +79,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opt Options) error {
 	return w.controllers(mgr, opt, &AgentRunReconciler{
 		Client: mgr.GetClient(), Heads: heads, Admission: admission, Events: mgr.GetEventRecorder("agentloop"), Now: opt.Now,
 	}, &AgentSessionReconciler{
-		Client: mgr.GetClient(), Direct: mgr.GetAPIReader(), Heads: heads, Health: health, Purger: purger, Admission: admission,
+		Client: mgr.GetClient(), Direct: mgr.GetAPIReader(), Heads: heads, Health: health, Purger: purger, Estimates: estimates, Admission: admission,
 		Events: mgr.GetEventRecorder("agentloop"), ViewerURL: opt.ViewerURL, Now: opt.Now,
 	})
 }

@@ -189,7 +189,7 @@ func (p *parts) controllers(ctx context.Context, mgr ctrl.Manager) error {
 	return controllers.Setup(ctx, mgr, controllers.Options{
 		Log: p.log, Store: p.store, Changes: p.log, Queue: p.queue, Presence: alive{p.presence}, Logger: p.logger,
 		NamespaceCap: p.namespaceCap, ViewerURL: p.viewerURL, HeadsInterval: p.headsInterval, HealthInterval: 5 * time.Second,
-		Resync: p.ackWait, Now: time.Now,
+		Resync: p.ackWait, Now: time.Now, IdleConfig: (&kube.Source{Reader: mgr.GetAPIReader(), Now: time.Now}).IdleConfig,
 	})
 }
 

@@ -1,0 +1,187 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	api "github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/pkg/budget"
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/projection"
+	"github.com/agentloop/agentloop/pkg/provider"
+	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/session"
+	"github.com/agentloop/agentloop/pkg/worker"
+)
+
+// estimatesWorld is the estimates of one session with a history.
+type estimatesWorld struct {
+	*headsWorld
+	*Estimates
+	session *api.AgentSession
+	target  *api.ModelProvider
+	told    atomic.Int64
+	// fails is what the configuration ends with; tries counts how often it was asked for.
+	fails error
+	tries atomic.Int64
+}
+
+func newEstimates(t *testing.T) *estimatesWorld {
+	t.Helper()
+	w := &estimatesWorld{headsWorld: newHeads(t), session: &api.AgentSession{}, target: &api.ModelProvider{}}
+	w.session.Generation, w.target.Generation = 1, 1
+	w.Estimates = &Estimates{
+		Log: w.log, Store: w.store, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Notify: func(runevent.Stream) { w.told.Add(1) },
+		Config: func(context.Context, *api.AgentSession) (session.RunConfig, error) {
+			w.tries.Add(1)
+			return session.RunConfig{
+				Model:    provider.Model{Provider: "p", API: provider.APIAnthropicMessages, ID: "m", ContextWindow: 32000, MaxTokens: 4096},
+				Sections: []projection.Section{{Text: "Project instructions: run verification"}},
+			}, w.fails
+		},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = w.Estimates.Start(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return w
+}
+
+func (w *estimatesWorld) get() Estimate {
+	return w.Estimates.Get(w.stream, w.session, w.target, w.facts())
+}
+
+// settled is the estimate after it had time to be made.
+func (w *estimatesWorld) settled() Estimate {
+	w.get()
+	pass(100 * time.Millisecond)
+	return w.get()
+}
+
+// TestEstimates measures an idle session once for each of its states, and again when what it depends on changes.
+func TestEstimates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newEstimates(t)
+		if got := w.settled(); got.Budget != nil || got.Pending || !got.Known || w.tries.Load() != 0 {
+			t.Errorf("an empty session: %+v", got)
+		}
+		w.run("first", says("hello"))
+		if got := w.get(); got.Known || !got.Pending {
+			t.Errorf("at first: %+v", got)
+		}
+		got := w.settled()
+		if !got.Known || got.Pending || got.Budget == nil || got.Budget.SystemTokens != 26 || got.Budget.ContextWindow != 32000 || w.told.Load() != 1 {
+			t.Fatalf("estimate %+v, %d notes", got, w.told.Load())
+		}
+		for range 3 {
+			w.settled()
+		}
+		if w.tries.Load() != 1 {
+			t.Errorf("one state was measured %d times", w.tries.Load())
+		}
+		before := got.Budget.EstimatedInputTokens
+		w.run("second", says("hello again"))
+		if got = w.settled(); got.Budget == nil || got.Budget.EstimatedInputTokens <= before {
+			t.Errorf("after another turn %+v, %d tokens before", got, before)
+		}
+		w.session.Generation++
+		w.settled()
+		w.target.Generation++
+		w.settled()
+		if w.tries.Load() != 4 {
+			t.Errorf("measured %d times after two turns and two changes", w.tries.Load())
+		}
+		w.Estimates.Forget(w.stream.Namespace, w.stream.Session)
+		w.settled()
+		if w.tries.Load() != 5 {
+			t.Errorf("measured %d times after it was forgotten", w.tries.Load())
+		}
+		w.begin("third")
+		if got := w.settled(); got.Budget != nil || got.Known || got.Pending {
+			t.Errorf("a session with a live run: %+v", got)
+		}
+	})
+}
+
+// TestEstimatesThatFail are tried again after a while, and nobody waits for them.
+func TestEstimatesThatFail(t *testing.T) {
+	cases := map[string]struct {
+		setup func(w *estimatesWorld)
+	}{
+		"the model is not declared": {func(w *estimatesWorld) { w.fails = &worker.NotReadyError{Reason: "ModelNotDeclared"} }},
+		"the API server is away":    {func(w *estimatesWorld) { w.fails = errors.New("away") }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newEstimates(t)
+				w.run("first", says("hello"))
+				tc.setup(w)
+				if got := w.settled(); got.Budget != nil || got.Pending || !got.Known {
+					t.Errorf("estimate %+v", got)
+				}
+				w.fails = nil
+				pass(estimateRetry)
+				if got := w.settled(); got.Budget == nil || w.tries.Load() != 2 {
+					t.Errorf("afterwards %+v, %d tries", got, w.tries.Load())
+				}
+			})
+		})
+	}
+	t.Run("the provider is gone", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newEstimates(t)
+			w.run("first", says("hello"))
+			w.target = nil
+			if got := w.settled(); got.Budget != nil || !got.Known || w.tries.Load() != 0 {
+				t.Errorf("estimate %+v", got)
+			}
+		})
+	})
+}
+
+// TestReportWithEstimate waits a moment with the report of a new state for its estimate, and shows none that is not the
+// state's own.
+func TestReportWithEstimate(t *testing.T) {
+	head := cas.Ref{Digest: cas.Of([]byte("new")), Size: 3, MediaType: cas.MediaState}
+	measured := Estimate{Known: true, Budget: &budget.ContextBudget{ContextWindow: 1000, EstimatedInputTokens: 500}}
+	cases := map[string]struct {
+		estimate Estimate
+		reported string
+		// want is the percentage in the report, -1 for none, and -2 for no report.
+		want int32
+	}{
+		"it is there":                           {measured, "old", 50},
+		"it will be there in a moment":          {Estimate{Pending: true}, "old", -2},
+		"it takes longer":                       {Estimate{}, "old", -1},
+		"it is made anew for the state":         {Estimate{Pending: true}, "new", 10},
+		"there is none":                         {Estimate{Known: true}, "new", -1},
+		"there is none for the state any more":  {Estimate{Known: true}, "old", -1},
+		"it was made anew and has other values": {measured, "new", 50},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			percent := int32(10)
+			f := sessionFacts{session: &api.AgentSession{}, estimate: tc.estimate, log: Facts{Known: true, Messages: 2}}
+			f.session.Status.Head, f.session.Status.ContextBudget = cas.Of([]byte(tc.reported)).String(), &api.ContextBudget{UsedPercent: &percent}
+			f.log.State.StateRef, f.log.State.Head.Sequence = &head, 9
+			got := int32(-2)
+			if d := decideSession(f); d.status != nil {
+				got = -1
+				if b := d.status.ContextBudget; b != nil {
+					got = *b.UsedPercent
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("percentage (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
