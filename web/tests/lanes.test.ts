@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Kind } from "../src/model/kind";
-import { firstVisible, hit, lanes, neighbour, rasterise, type Placed, type Raster, type Severity } from "../src/timeline/lanes";
+import { firstVisible, hit, lanes, neighbour, rasterise, type Lane, type Placed, type Raster, type Severity } from "../src/timeline/lanes";
 
 let next = 0;
 function mark(kind: Kind, start: number, end = start, severity: Severity = "normal", agent = "main"): Placed {
@@ -37,35 +37,38 @@ describe("lanes", () => {
   });
 });
 
+const room = { points: 13, words: 56 };
+const runsOf = (l: Lane, r: Raster) => rasterise(l, r, room).runs;
+
 describe("rasterise", () => {
   it("shows every mark, however small", () => {
-    const runs = rasterise(lane([mark("tool", 500, 500)]), raster());
+    const runs = runsOf(lane([mark("tool", 500, 500)]), raster());
     expect(runs).toEqual([{ sub: 0, x: 50, width: 2, kind: 3, severity: 0, selected: false }]);
   });
   it("gives a shared pixel to the gravest", () => {
     const marks = [mark("tool", 500, 500), mark("tool", 501, 501, "error"), ...Array.from({ length: 200 }, (_, n) => mark("tool", 502 + n / 100))];
     const l = lane(marks);
-    const runs = rasterise(l, raster());
+    const runs = runsOf(l, raster());
     expect(runs.some((run) => run.severity === 3 && run.width >= 2)).toBe(true);
   });
   it("gives a shared pixel to the selected mark before all", () => {
     const marks = [mark("tool", 500, 500), mark("tool", 500, 500, "error")];
-    const runs = rasterise(lane(marks), raster({ selected: marks[0]?.index ?? -1 }));
+    const runs = runsOf(lane(marks), raster({ selected: marks[0]?.index ?? -1 }));
     expect(runs.some((run) => run.selected)).toBe(true);
   });
   it("keeps a pixel between neighbours that touch", () => {
-    const runs = rasterise(lane([mark("tool", 0, 500), mark("tool", 500, 1000)]), raster());
+    const runs = runsOf(lane([mark("tool", 0, 500), mark("tool", 500, 1000)]), raster());
     expect(runs.map((run) => [run.x, run.width])).toEqual([
       [0, 49],
       [50, 49],
     ]);
   });
   it("cuts what is wider than the view", () => {
-    const runs = rasterise(lane([mark("tool", -5000, 5000)]), raster());
+    const runs = runsOf(lane([mark("tool", -5000, 5000)]), raster());
     expect(runs).toEqual([{ sub: 0, x: 0, width: 100, kind: 3, severity: 0, selected: false }]);
   });
   it("draws nothing that lies outside the view", () => {
-    expect(rasterise(lane([mark("tool", -50, -10), mark("tool", 2000, 2001)]), raster())).toEqual([]);
+    expect(runsOf(lane([mark("tool", -50, -10), mark("tool", 2000, 2001)]), raster())).toEqual([]);
   });
   it("agrees with a walk over every mark, for marks drawn at random", () => {
     let seed = 7;
@@ -75,7 +78,7 @@ describe("rasterise", () => {
       return mark("output", start, start + random() * 20);
     });
     const covered = new Set<number>();
-    for (const run of rasterise(lane(marks, "model"), raster())) for (let x = run.x; x < run.x + run.width; x++) covered.add(x);
+    for (const run of runsOf(lane(marks, "model"), raster())) for (let x = run.x; x < run.x + run.width; x++) covered.add(x);
     for (const m of marks) {
       const left = Math.floor(m.start / 10);
       if (m.end >= 0 && left >= 0 && left < 100) expect(covered.has(left)).toBe(true);

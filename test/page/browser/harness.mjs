@@ -170,14 +170,14 @@ class Tools {
     return (await this.page.locator(selector).first().innerText()).replace(/\s+/g, " ").trim();
   }
 
-  /** marks are the stretches of drawn pixels at the upper edge of a row's marks, in window coordinates. */
+  /** marks are the stretches of drawn pixels near the upper edge of a row, in window coordinates: above its words, where points are. */
   async marks(agent, row) {
     return this.page.evaluate(
       ([agentIndex, rowIndex]) => {
         const canvas = document.querySelector(".tl-tracks canvas");
         const box = canvas.getBoundingClientRect();
         const ratio = canvas.width / box.width;
-        const y = agentIndex * 48 + 4 + rowIndex * 20 + 3;
+        const y = agentIndex * 48 + 4 + (rowIndex === 0 ? 4 : 23);
         const ctx = canvas.getContext("2d");
         const line = ctx.getImageData(0, Math.round(y * ratio), canvas.width, 1).data;
         // Marks are the only saturated pixels: bands, lines and the ground are nearly grey.

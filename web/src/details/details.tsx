@@ -1,4 +1,4 @@
-import { useRef } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { token } from "../api/auth";
 import { getDetail } from "../api/client";
 import type { Detail, Entry } from "../api/schema";
@@ -26,6 +26,8 @@ interface Props {
   onEntry: (id: string) => void;
   historyRoute: (agent: string, index: number) => Route;
   jump: { current: ((to: Jump) => void) | null };
+  /** Whether somebody went in before there was something to go into. */
+  entered: { current: boolean };
 }
 
 const tabLabels: Readonly<Record<Tab, string>> = { content: "Event content", state: "Agent state", raw: "Raw JSON" };
@@ -38,7 +40,7 @@ const cached = 50;
 token.subscribe(() => cache.clear());
 
 /** Details shows one event: what it is, the agent's state at that time, and what is stored of it. */
-export function Details({ namespace, name, loaded, id, tab, onTab, onEntry, historyRoute, jump }: Props) {
+export function Details({ namespace, name, loaded, id, tab, onTab, onEntry, historyRoute, jump, entered }: Props) {
   const index = loaded.byId.get(id);
   const listed = index === undefined ? undefined : loaded.entries[index];
   const version = versionOf(listed);
@@ -47,11 +49,18 @@ export function Details({ namespace, name, loaded, id, tab, onTab, onEntry, hist
   const entry = detail.value?.entry ?? listed;
   const answer = entry?.answerId === undefined ? undefined : loaded.entries[loaded.byId.get(entry.answerId) ?? -1];
   const value = detail.value;
+  const panel = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const there = entered.current ? panel.current?.querySelector<HTMLElement>(".detail-scroll, .input-scroll") : null;
+    if (!there) return;
+    entered.current = false;
+    there.focus();
+  });
   return (
     <>
       {entry && <Head entry={entry} loaded={loaded} onEntry={onEntry} />}
       <Tabs tab={tab} onTab={onTab} />
-      <div class="detail-body" role="tabpanel" id="detail-panel" aria-labelledby={`tab-${tab}`} key={`${id}/${tab}`}>
+      <div class="detail-body" ref={panel} role="tabpanel" id="detail-panel" aria-labelledby={`tab-${tab}`} key={`${id}/${tab}`}>
         {detail.busy && value === null && <Loading what="Reading the event" />}
         {detail.error !== null && <Problem error={detail.error} subject="event" namespace={namespace} onRetry={detail.reload} />}
         {value && tab !== "raw" && <Notices notices={tab === "content" ? unsaid(value) : value.notices} open />}

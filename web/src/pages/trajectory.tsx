@@ -147,6 +147,7 @@ function Panes({ namespace, name, loaded, selection, onRefresh, onClose, onHelp 
   const root = useRef<HTMLDivElement>(null);
   const search = useRef<HTMLInputElement>(null);
   const jump = useRef<((to: Jump) => void) | null>(null);
+  const entered = useRef(false);
   const size = useSize(root);
   const pane = useSignal<Pane>(selection.event === null ? "events" : "details");
 
@@ -164,6 +165,7 @@ function Panes({ namespace, name, loaded, selection, onRefresh, onClose, onHelp 
   const select = (index: number) => {
     const entry = loaded.entries[index];
     if (!entry || entry.id === selection.event) return;
+    entered.current = false;
     change({ agent: entry.agent === loaded.agents[0]?.id ? null : entry.agent, event: entry.id, ...unhide(rows, loaded, index) });
     if (size.width < narrow) pane.value = "details";
   };
@@ -248,7 +250,9 @@ function Panes({ namespace, name, loaded, selection, onRefresh, onClose, onHelp 
                 onSelect={select}
                 onOpen={() => {
                   pane.value = "details";
-                  root.current?.querySelector<HTMLElement>(".detail-scroll, .input-scroll")?.focus();
+                  const there = root.current?.querySelector<HTMLElement>(".detail-scroll, .input-scroll");
+                  if (there) there.focus();
+                  else entered.current = true;
                 }}
               />
             )}
@@ -288,6 +292,7 @@ function Panes({ namespace, name, loaded, selection, onRefresh, onClose, onHelp 
                   message,
                 })}
                 jump={jump}
+                entered={entered}
               />
             )}
           </section>

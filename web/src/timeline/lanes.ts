@@ -124,33 +124,79 @@ export interface Raster {
   readonly selected: number;
 }
 
+/** How many pixels points keep from each other, and how many of a mark are in view where it has words. */
+export interface Room {
+  readonly points: number;
+  readonly words: number;
+}
+
+/** An instant that has a shape of its own. */
+export interface Point {
+  readonly x: number;
+  readonly severity: number;
+  readonly selected: boolean;
+}
+
+/** A mark that is wide enough for words: from x to right, which may lie outside of the view. */
+export interface Wide {
+  readonly sub: number;
+  readonly x: number;
+  readonly right: number;
+  readonly kind: number;
+  readonly severity: number;
+  readonly event: number;
+}
+
+export interface Picture {
+  readonly runs: readonly Run[];
+  readonly points: readonly Point[];
+  readonly wide: readonly Wide[];
+}
+
+const instant = kinds.indexOf("input");
+
 /**
  * rasterise says what each pixel of a lane shows. Marks narrower than a pixel are merged and none is lost: a pixel shows the
- * selected mark, else the gravest one, else the one that started last.
+ * selected mark, else the gravest one, else the one that started last. Points that would cover each other are left out, but
+ * for the selected one and errors.
  */
-export function rasterise(lane: Lane, r: Raster): Run[] {
+export function rasterise(lane: Lane, r: Raster, room: Room): Picture {
   const cells = new Uint8Array(r.width * lane.depth);
+  const points: Point[] = [];
+  const wide: Wide[] = [];
   const scale = r.width / (r.view.to - r.view.from);
+  let pointed = -Infinity;
   for (let i = firstVisible(lane, r.view.from); i < lane.starts.length; i++) {
     const start = lane.starts[i] ?? 0;
     if (start > r.view.to) break;
     const end = lane.ends[i] ?? 0;
     if (end < r.view.from) continue;
-    const isSelected = lane.events[i] === r.selected;
+    const event = lane.events[i] ?? -1;
+    const kind = lane.kinds[i] ?? 0;
+    const sub = lane.subs[i] ?? 0;
+    const selected = event === r.selected;
     const severity = lane.severities[i] ?? 0;
-    const left = Math.floor((start - r.view.from) * scale);
+    const x = Math.floor((start - r.view.from) * scale);
     let right = Math.ceil((end - r.view.from) * scale);
     // Neighbours that touch keep a pixel between them where there is room for one.
-    if (right - left > 4 * r.least) right -= 1;
-    right = Math.max(right, left + (isSelected || severity === 3 ? r.least + 1 : r.least));
-    const value = 1 + (lane.kinds[i] ?? 0) + (severity << 3) + (isSelected ? 64 : 0);
-    const offset = (lane.subs[i] ?? 0) * r.width;
-    const stop = offset + Math.min(right, r.width);
-    for (let x = offset + Math.max(left, 0); x < stop; x++) {
-      if (value >> 3 >= (cells[x] ?? 0) >> 3) cells[x] = value;
+    if (right - x > 4 * r.least) right -= 1;
+    right = Math.max(right, x + (selected || severity === 3 ? r.least + 1 : r.least));
+    const left = Math.max(x, 0);
+    const stop = Math.min(right, r.width);
+    const value = 1 + kind + (severity << 3) + (selected ? 64 : 0);
+    for (let at = sub * r.width + left; at < sub * r.width + stop; at++) {
+      if (value >> 3 >= (cells[at] ?? 0) >> 3) cells[at] = value;
     }
+    if (kind === instant) {
+      if (x - pointed < room.points && !selected && severity !== 3) continue;
+      pointed = x;
+      points.push({ x, severity, selected });
+    } else if (stop - left >= room.words) wide.push({ sub, x, right, kind, severity, event });
   }
-  return runs(cells, r.width, lane.depth);
+  // The grave ones come last and are drawn over the others.
+  const rank = (point: Point) => point.severity + (point.selected ? severities.length : 0);
+  points.sort((a, b) => rank(a) - rank(b));
+  return { runs: runs(cells, r.width, lane.depth), points, wide };
 }
 
 function runs(cells: Uint8Array, width: number, depth: number): Run[] {

@@ -1,6 +1,7 @@
 import { kinds } from "../model/kind";
-import { firstVisible, rasterise, type Lane } from "./lanes";
+import { rasterise, type Lane, type Point, type Run, type Wide } from "./lanes";
 import type { Palette } from "./palette";
+import { mix, Pixels, type Box } from "./pixels";
 import { position, type Tick, type View } from "./scale";
 
 // Heights in CSS pixels. They depend on nothing that is zoomed.
@@ -12,6 +13,7 @@ export const agentHeight = 2 * rowHeight + agentGap;
 export interface Scene {
   readonly lanes: readonly Lane[];
   readonly view: View;
+  /** Width, height and how far the lanes are scrolled, in CSS pixels; ratio is device pixels to a CSS pixel. */
   readonly width: number;
   readonly height: number;
   readonly scrollTop: number;
@@ -41,157 +43,150 @@ export function laneAt(lanes: readonly Lane[], y: number): { lane: Lane; sub: nu
   return { lane, sub: Math.min(Math.max(sub, 0), lane.depth - 1) };
 }
 
-/** paint draws the visible part of all lanes. */
-export function paint(ctx: CanvasRenderingContext2D, scene: Scene): void {
-  ctx.setTransform(scene.ratio, 0, 0, scene.ratio, 0, 0);
-  ctx.clearRect(0, 0, scene.width, scene.height);
-  const first = Math.max(Math.floor(scene.scrollTop / agentHeight), 0) * 2;
-  const last = Math.min((Math.floor((scene.scrollTop + scene.height) / agentHeight) + 1) * 2, scene.lanes.length);
-  background(ctx, scene, first, last);
-  for (let i = first; i < last; i++) {
-    const lane = scene.lanes[i];
-    if (lane) paintLane(ctx, scene, lane, topOf(i) - scene.scrollTop);
+/** Painter draws scenes of one canvas and keeps the memory for them. */
+export class Painter {
+  private pixels = new Pixels(1, 1);
+
+  /** paint draws the visible part of all lanes: marks as pixels, the ground behind them, then frames and words. */
+  paint(ctx: CanvasRenderingContext2D, scene: Scene): void {
+    const width = Math.max(Math.round(scene.width * scene.ratio), 1);
+    const height = Math.max(Math.round(scene.height * scene.ratio), 1);
+    if (this.pixels.width !== width || this.pixels.height !== height) this.pixels = new Pixels(width, height);
+    else this.pixels.clear();
+    const first = Math.max(Math.floor(scene.scrollTop / agentHeight), 0) * 2;
+    const last = Math.min((Math.floor((scene.scrollTop + scene.height) / agentHeight) + 1) * 2, scene.lanes.length);
+    const over: Over = { frames: [], words: [] };
+    for (let i = first; i < last; i++) {
+      const lane = scene.lanes[i];
+      if (lane) paintLane(this.pixels, scene, lane, (topOf(i) + rowGap - scene.scrollTop) * scene.ratio, over);
+    }
+    ctx.setTransform(1, 0, 0, 1, 0, 0);
+    ctx.putImageData(this.pixels.image(), 0, 0);
+    ctx.setTransform(scene.ratio, 0, 0, scene.ratio, 0, 0);
+    ground(ctx, scene, first, last);
+    overlay(ctx, scene, over);
   }
 }
 
-function background(ctx: CanvasRenderingContext2D, scene: Scene, first: number, last: number): void {
-  for (let i = first; i < last; i += 2) {
-    const top = Math.floor(i / 2) * agentHeight - scene.scrollTop;
-    if (scene.lanes[i]?.agent === scene.agent) {
-      ctx.fillStyle = scene.palette.band;
-      ctx.fillRect(0, top, scene.width, agentHeight);
-    }
-    ctx.fillStyle = scene.palette.line;
-    ctx.fillRect(0, top + agentHeight - 1, scene.width, 1);
-  }
+/** What is drawn over the pixels, in device pixels. */
+interface Over {
+  readonly frames: Box[];
+  readonly words: { box: Box; text: string; inner: boolean }[];
+}
+
+/** ground draws behind what is there already. */
+function ground(ctx: CanvasRenderingContext2D, scene: Scene, first: number, last: number): void {
+  ctx.globalCompositeOperation = "destination-over";
   ctx.fillStyle = scene.palette.grid;
   for (const tick of scene.ticks) ctx.fillRect(Math.round(position(scene.view, tick.time) * scene.width), 0, 1, scene.height);
-}
-
-function paintLane(ctx: CanvasRenderingContext2D, scene: Scene, lane: Lane, top: number): void {
-  const { palette, ratio } = scene;
-  const height = (rowHeight - 2 * rowGap) / lane.depth;
-  const raster = { view: scene.view, width: Math.round(scene.width * ratio), least: Math.ceil(2 * ratio), selected: scene.selected };
-  for (const run of rasterise(lane, raster)) {
-    const y = top + rowGap + run.sub * height;
-    const x = run.x / ratio;
-    const width = run.width / ratio;
-    const gap = lane.depth > 1 ? 1 : 0;
-    ctx.fillStyle = run.severity === 3 ? palette.error : run.severity === 2 ? palette.cancelled : (palette.kinds[run.kind] ?? palette.line);
-    ctx.globalAlpha = run.severity === 1 ? 0.55 : 1;
-    ctx.fillRect(x, y, width, height - gap);
-    ctx.globalAlpha = 1;
-    if (run.selected) {
-      ctx.strokeStyle = palette.focus;
-      ctx.lineWidth = 2;
-      ctx.strokeRect(x - 1, y - 1, width + 2, height - gap + 2);
-    }
+  for (let i = first; i < last; i += 2) {
+    const top = Math.floor(i / 2) * agentHeight - scene.scrollTop;
+    ctx.fillStyle = scene.palette.line;
+    ctx.fillRect(0, top + agentHeight - 1, scene.width, 1);
+    if (scene.lanes[i]?.agent !== scene.agent) continue;
+    ctx.fillStyle = scene.palette.band;
+    ctx.fillRect(0, top, scene.width, agentHeight);
   }
-  decorate(ctx, scene, lane, top + rowGap, height);
+  ctx.globalCompositeOperation = "source-over";
 }
 
 const hatched = kinds.indexOf("reasoning");
-const diamond = kinds.indexOf("input");
+const instant = kinds.indexOf("input");
 const outlined = kinds.indexOf("mcp");
 
-/** The narrowest marks, in CSS pixels, that carry a pattern and a label. */
-const patternWidth = 10;
-const labelWidth = 56;
+/** Lengths in CSS pixels: the least width of a mark, of one with a shape and of one with words; between points. */
+const leastWidth = 2;
+const shapeWidth = 10;
+const wordWidth = 56;
+const pointRoom = 13;
+/** Half the height of a point, and of the mark that stands where points have no room. */
+const pointRadius = 6;
+const instantRadius = 4;
 
-/** decorate adds shape and words to marks that have the room: type is never told by colour alone. */
-function decorate(ctx: CanvasRenderingContext2D, scene: Scene, lane: Lane, top: number, height: number): void {
-  const scale = scene.width / (scene.view.to - scene.view.from);
-  const reached = new Float64Array(lane.depth).fill(-Infinity);
-  for (let i = firstVisible(lane, scene.view.from); i < lane.starts.length; i++) {
-    const start = lane.starts[i] ?? 0;
-    if (start > scene.view.to) break;
-    const sub = lane.subs[i] ?? 0;
-    const x = (start - scene.view.from) * scale;
-    const end = ((lane.ends[i] ?? 0) - scene.view.from) * scale;
-    const y = top + sub * height;
-    if (lane.kinds[i] === diamond) {
-      if (x - (reached[sub] ?? 0) < 7 && lane.events[i] !== scene.selected) continue;
-      reached[sub] = x;
-      paintDiamond(ctx, scene, x, y + height / 2, lane.severities[i] === 3);
-      continue;
-    }
-    if (end - Math.max(x, 0) < patternWidth || x < (reached[sub] ?? 0)) continue;
-    reached[sub] = end;
-    const box = { x: Math.max(x, -4), y, width: Math.min(end, scene.width + 4) - Math.max(x, -4), height: height - (lane.depth > 1 ? 1 : 0) };
-    if (lane.kinds[i] === hatched) hatch(ctx, scene.palette, box);
-    if (lane.kinds[i] === outlined) hollow(ctx, scene.palette, box);
-    if (lane.severities[i] === 3) notch(ctx, scene.palette, box);
-    if (box.width >= labelWidth && height >= 12 && lane.kinds[i] !== hatched) write(ctx, scene, box, scene.label(lane.events[i] ?? -1), lane.kinds[i] === outlined);
+/** A lane's place: where it begins, how high one of its sub-rows is and what is free below that, in device pixels. */
+interface Place {
+  readonly top: number;
+  readonly height: number;
+  readonly gap: number;
+  readonly ratio: number;
+}
+
+function paintLane(pixels: Pixels, scene: Scene, lane: Lane, top: number, over: Over): void {
+  const { palette, ratio } = scene;
+  const place = { top, height: ((rowHeight - 2 * rowGap) / lane.depth) * ratio, gap: lane.depth > 1 ? Math.round(ratio) : 0, ratio };
+  const raster = { view: scene.view, width: pixels.width, least: Math.ceil(leastWidth * ratio), selected: scene.selected };
+  const { runs, points, wide } = rasterise(lane, raster, { points: pointRoom * ratio, words: wordWidth * ratio });
+  for (const run of runs) paintRun(pixels, palette, run, place, over);
+  for (const point of points) paintPoint(pixels, palette, point, place, over);
+  if (place.height < 12 * ratio) return;
+  for (const mark of wide) {
+    // Over a pattern there is nothing to read.
+    if (mark.kind !== hatched) over.words.push({ box: boxOf(mark, place), text: scene.label(mark.event), inner: hollow(mark) });
   }
 }
 
-interface Box {
-  x: number;
-  y: number;
-  width: number;
-  height: number;
+function boxOf(mark: { sub: number; x: number; width: number } | Wide, place: Place): Box {
+  const y = Math.round(place.top + mark.sub * place.height);
+  const width = "width" in mark ? mark.width : mark.right - mark.x;
+  return { x: mark.x, y, width, height: Math.round(place.top + (mark.sub + 1) * place.height) - y - place.gap };
 }
 
-function paintDiamond(ctx: CanvasRenderingContext2D, scene: Scene, x: number, y: number, failed: boolean): void {
-  const r = 6;
-  ctx.beginPath();
-  ctx.moveTo(x + 1, y - r);
-  ctx.lineTo(x + 1 + r, y);
-  ctx.lineTo(x + 1, y + r);
-  ctx.lineTo(x + 1 - r, y);
-  ctx.closePath();
-  ctx.fillStyle = failed ? scene.palette.error : (scene.palette.kinds[diamond] ?? "");
-  ctx.fill();
-  ctx.strokeStyle = scene.palette.surface;
-  ctx.lineWidth = 1;
-  ctx.stroke();
+/** hollow says whether the inside of a mark is pale. An error is one colour throughout. */
+function hollow(mark: { kind: number; severity: number }): boolean {
+  return mark.kind === outlined && mark.severity !== 3;
 }
 
-function hatch(ctx: CanvasRenderingContext2D, palette: Palette, box: Box): void {
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(box.x, box.y, box.width, box.height);
-  ctx.clip();
-  ctx.strokeStyle = palette.surface;
-  ctx.globalAlpha = 0.55;
-  ctx.lineWidth = 1.5;
-  ctx.beginPath();
-  for (let x = box.x - box.height; x < box.x + box.width; x += 6) {
-    ctx.moveTo(x, box.y + box.height);
-    ctx.lineTo(x + box.height, box.y);
+/** paintRun draws a stretch. Each type has a pattern of its own where there is room, so that it is not told by colour alone. */
+function paintRun(pixels: Pixels, palette: Palette, run: Run, place: Place, over: Over): void {
+  const { ratio } = place;
+  const box = boxOf(run, place);
+  const colour = colourOf(run, palette);
+  if (run.kind === instant) {
+    const half = Math.round(instantRadius * ratio);
+    pixels.fill({ x: box.x, y: Math.round(box.y + box.height / 2) - half, width: box.width, height: 2 * half + 1 }, colour);
+    return;
   }
-  ctx.stroke();
-  ctx.restore();
+  pixels.fill(box, colour);
+  if (run.selected) over.frames.push(box);
+  if (run.kind === hatched && run.severity < 2) pixels.hatch(box, mix(colour, palette.surface, 0.5), ratio);
+  if (run.width < shapeWidth * ratio) return;
+  if (hollow(run) && box.height >= 6 * ratio) {
+    const border = Math.round(2 * ratio);
+    pixels.fill({ x: box.x + border, y: box.y + border, width: box.width - 2 * border, height: box.height - 2 * border }, mix(colour, palette.surface, 0.82));
+  }
+  if (run.severity === 3) pixels.notch(box, Math.min(Math.round(6 * ratio), box.height));
 }
 
-function hollow(ctx: CanvasRenderingContext2D, palette: Palette, box: Box): void {
-  if (box.height < 6) return;
-  ctx.fillStyle = palette.surface;
-  ctx.globalAlpha = 0.82;
-  ctx.fillRect(box.x + 2, box.y + 2, box.width - 4, box.height - 4);
-  ctx.globalAlpha = 1;
+/** paintPoint draws a diamond with a free edge around it. */
+function paintPoint(pixels: Pixels, palette: Palette, point: Point, place: Place, over: Over): void {
+  const { ratio } = place;
+  const x = point.x + Math.round(ratio);
+  const y = Math.round(place.top + place.height / 2);
+  const radius = Math.round(pointRadius * ratio);
+  pixels.diamond(x, y, radius + Math.round(ratio), 0);
+  pixels.diamond(x, y, radius, colourOf({ ...point, kind: instant }, palette));
+  if (point.selected) over.frames.push({ x: x - radius, y: y - radius, width: 2 * radius + 1, height: 2 * radius + 1 });
 }
 
-/** notch cuts a corner off, so that an error is told by shape as well. */
-function notch(ctx: CanvasRenderingContext2D, palette: Palette, box: Box): void {
-  const size = Math.min(6, box.height);
-  ctx.fillStyle = palette.surface;
-  ctx.beginPath();
-  ctx.moveTo(box.x + box.width - size, box.y);
-  ctx.lineTo(box.x + box.width, box.y);
-  ctx.lineTo(box.x + box.width, box.y + size);
-  ctx.closePath();
-  ctx.fill();
+function colourOf({ kind, severity }: { kind: number; severity: number }, palette: Palette): number {
+  if (severity === 3) return palette.error;
+  if (severity === 2) return palette.cancelled;
+  return (severity === 1 ? palette.open[kind] : palette.kinds[kind]) ?? palette.cancelled;
 }
 
-function write(ctx: CanvasRenderingContext2D, scene: Scene, box: Box, text: string, hollowed: boolean): void {
-  ctx.font = `11px ${scene.palette.font}`;
+function overlay(ctx: CanvasRenderingContext2D, scene: Scene, over: Over): void {
+  const { palette, ratio } = scene;
+  ctx.font = `11px ${palette.font}`;
   ctx.textBaseline = "middle";
-  ctx.fillStyle = hollowed ? scene.palette.focus : scene.palette.onMark;
-  const left = Math.max(box.x, 0) + 6;
-  const room = box.x + box.width - 6 - left;
-  const fitting = fit(ctx, text, room);
-  if (fitting !== "") ctx.fillText(fitting, left, box.y + box.height / 2 + 0.5);
+  for (const { box, text, inner } of over.words) {
+    ctx.fillStyle = inner ? palette.focus : palette.onMark;
+    const left = Math.max(box.x / ratio, 0) + 6;
+    const fitting = fit(ctx, text, Math.min((box.x + box.width) / ratio, scene.width) - 6 - left);
+    if (fitting !== "") ctx.fillText(fitting, left, (box.y + box.height / 2) / ratio + 0.5);
+  }
+  ctx.strokeStyle = palette.focus;
+  ctx.lineWidth = 2;
+  for (const box of over.frames) ctx.strokeRect(box.x / ratio - 1, box.y / ratio - 1, box.width / ratio + 2, box.height / ratio + 2);
 }
 
 /** fit cuts a text to a width; what would be only a few letters is left out. */

@@ -1,8 +1,9 @@
+import type { ReadonlySignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { dragThumb, pan, thumb, type View } from "./scale";
 
 interface Props {
-  view: View;
+  view: ReadonlySignal<View>;
   extent: View;
   controls: string;
   onChange: (view: View) => void;
@@ -12,7 +13,8 @@ interface Props {
 const least = 0.04;
 
 /** ScrollBar moves the view in time. A browser's own could not: an hour at full zoom is wider than a page can be. */
-export function ScrollBar({ view, extent, controls, onChange }: Props) {
+export function ScrollBar({ view: shown, extent, controls, onChange }: Props) {
+  const view = shown.value;
   const track = useRef<HTMLDivElement>(null);
   const drag = useRef<{ x: number; view: View } | null>(null);
   const { start, size } = thumb(view, extent, least);

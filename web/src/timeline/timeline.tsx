@@ -1,17 +1,18 @@
 import { useSignal } from "@preact/signals";
-import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import type { Agent, Entry } from "../api/schema";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import type { Agent } from "../api/schema";
 import { duration, plural } from "../model/format";
 import { agentLabel, place, spanOf, type Loaded } from "../model/trajectory";
-import { clock, labelWidth } from "../ui/preferences";
+import { labelWidth } from "../ui/preferences";
 import { Splitter } from "../ui/splitter";
-import { Axis, axisTicks } from "./axis";
-import { hit, isVisible, lanes, type Lane } from "./lanes";
-import { agentHeight, laneAt, paint, rowHeight } from "./paint";
-import { readPalette, type Palette } from "./palette";
+import { Axis } from "./axis";
+import { Canvas } from "./canvas";
+import { lanes } from "./lanes";
+import { agentHeight, rowHeight } from "./paint";
+import { unmeasured } from "./redraw";
 import { clamp, extentOf, pan, position, reveal, wheelFactor, zoom, type View } from "./scale";
 import { ScrollBar } from "./scroll-bar";
-import { Tip, type TipAt } from "./tip";
+import { Tips, type TipAt } from "./tip";
 import { Toolbar } from "./toolbar";
 
 interface Props {
@@ -24,10 +25,6 @@ interface Props {
   onUntimed: () => void;
 }
 
-/** How far beside a mark a click still means it, in CSS pixels. */
-const slop = 4;
-/** How far a pointer moves before a press is a drag, in CSS pixels. */
-const dragStart = 4;
 /** For how long after scrolling a wheel with Ctrl is taken for the rest of it, in milliseconds. */
 const inertia = 150;
 
@@ -41,7 +38,7 @@ export function Timeline({ loaded, agent, selected, onSelect, onAgent, onUntimed
   const root = useRef<HTMLElement>(null);
   const body = useRef<HTMLDivElement>(null);
   const tracks = useRef<HTMLDivElement>(null);
-  const width = useSignal(0);
+  const part = useSignal(unmeasured);
   const entryAt = (index: number) => loaded.entries[index];
 
   const chosen = entryAt(selected);
@@ -75,7 +72,7 @@ export function Timeline({ loaded, agent, selected, onSelect, onAgent, onUntimed
   return (
     <section class="timeline" id="timeline" ref={root} aria-label="Timeline">
       <Toolbar
-        view={view.value}
+        view={view}
         extent={extent}
         untimed={loaded.counts.untimed}
         onZoom={zoomBy}
@@ -87,8 +84,8 @@ export function Timeline({ loaded, agent, selected, onSelect, onAgent, onUntimed
           <span>Agents</span>
         </div>
         <div class="tl-top">
-          <Axis view={view.value} extent={extent} width={width.value} clock={clock.value} />
-          <ScrollBar view={view.value} extent={extent} controls="tracks" onChange={(next) => (view.value = next)} />
+          <Axis view={view} extent={extent} part={part} />
+          <ScrollBar view={view} extent={extent} controls="tracks" onChange={(next) => (view.value = next)} />
         </div>
         <div class="tl-body" ref={body}>
           <ol class="tl-labels" id="timeline-labels" style={{ height: `${loaded.agents.length * agentHeight}px` }}>
@@ -108,13 +105,12 @@ export function Timeline({ loaded, agent, selected, onSelect, onAgent, onUntimed
           >
             <Canvas
               all={all}
-              view={view.value}
+              view={view}
               extent={extent}
               body={body}
               agent={agent}
               selected={selected}
-              width={width.value}
-              onWidth={(w) => (width.value = w)}
+              part={part}
               entryAt={entryAt}
               onView={(next) => (view.value = next)}
               onSelect={onSelect}
@@ -132,7 +128,7 @@ export function Timeline({ loaded, agent, selected, onSelect, onAgent, onUntimed
           onChange={(value) => (labelWidth.value = value)}
         />
       </div>
-      {tip.value && <Tip at={tip.value} entry={entryAt(tip.value.index)} />}
+      <Tips at={tip} entryAt={entryAt} />
     </section>
   );
 }
@@ -211,130 +207,4 @@ function useWheel(root: { current: HTMLElement | null }, tracks: { current: HTML
     element?.addEventListener("wheel", onWheel, { passive: false });
     return () => element?.removeEventListener("wheel", onWheel);
   }, []);
-}
-
-interface CanvasProps {
-  all: readonly Lane[];
-  view: View;
-  extent: View;
-  body: { current: HTMLDivElement | null };
-  agent: string;
-  selected: number;
-  width: number;
-  onWidth: (width: number) => void;
-  entryAt: (index: number) => Entry | undefined;
-  onView: (view: View) => void;
-  onSelect: (index: number) => void;
-  onTip: (tip: TipAt | null) => void;
-}
-
-/** Canvas draws what of the lanes is in view and turns pointers into selections and movement. */
-function Canvas(props: CanvasProps) {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const palette = useRef<Palette | null>(null);
-  const drag = useRef<{ x: number; view: View; moved: boolean } | null>(null);
-  const latest = useRef(props);
-  latest.current = props;
-
-  const draw = () => {
-    const { all, view, extent, body, agent, selected, entryAt } = latest.current;
-    const element = canvas.current;
-    const ctx = element?.getContext("2d");
-    if (!element || !ctx || !body.current) return;
-    const width = element.clientWidth;
-    const height = Math.min(body.current.clientHeight, (all.length / 2) * agentHeight);
-    const ratio = devicePixelRatio;
-    if (element.width !== Math.round(width * ratio)) element.width = Math.round(width * ratio);
-    if (element.height !== Math.round(height * ratio)) element.height = Math.round(height * ratio);
-    element.style.height = `${height}px`;
-    palette.current ??= readPalette(element);
-    const ticks = axisTicks(view, extent, width, clock.value);
-    const label = (index: number) => entryAt(index)?.title ?? "";
-    paint(ctx, { lanes: all, view, width, height, scrollTop: body.current.scrollTop, ratio, palette: palette.current, selected, agent, ticks, label });
-  };
-  useLayoutEffect(draw);
-  useEffect(() => {
-    const element = canvas.current;
-    const scroller = props.body.current;
-    if (!element || !scroller) return;
-    const again = () => {
-      palette.current = null;
-      draw();
-    };
-    const resized = new ResizeObserver(() => {
-      latest.current.onWidth(element.clientWidth);
-      draw();
-    });
-    resized.observe(element);
-    resized.observe(scroller);
-    scroller.addEventListener("scroll", draw, { passive: true });
-    const dark = matchMedia("(prefers-color-scheme: dark)");
-    const contrast = matchMedia("(forced-colors: active)");
-    dark.addEventListener("change", again);
-    contrast.addEventListener("change", again);
-    return () => {
-      resized.disconnect();
-      scroller.removeEventListener("scroll", draw);
-      dark.removeEventListener("change", again);
-      contrast.removeEventListener("change", again);
-    };
-  }, []);
-
-  const find = (event: MouseEvent): number | null => {
-    const box = canvas.current?.getBoundingClientRect();
-    if (!box || !props.body.current) return null;
-    const at = laneAt(props.all, event.clientY - box.top + props.body.current.scrollTop);
-    if (!at) return null;
-    const raster = { view: props.view, width: box.width, least: 2, selected: props.selected };
-    return hit(at.lane, raster, event.clientX - box.left, at.sub, slop);
-  };
-  const onPointerMove = (event: PointerEvent) => {
-    const from = drag.current;
-    if (!from) {
-      const index = find(event);
-      props.onTip(index === null ? null : { index, x: event.clientX, y: event.clientY });
-      return;
-    }
-    const by = event.clientX - from.x;
-    if (!from.moved && Math.abs(by) < dragStart) return;
-    from.moved = true;
-    props.onTip(null);
-    props.onView(pan(from.view, props.extent, -by / Math.max(props.width, 1)));
-  };
-  const onPointerUp = (event: PointerEvent) => {
-    const from = drag.current;
-    drag.current = null;
-    if (!from || from.moved) return;
-    const index = find(event);
-    if (index !== null) props.onSelect(index);
-  };
-  const onDblClick = (event: MouseEvent) => {
-    const index = find(event);
-    const entry = index === null ? undefined : props.entryAt(index);
-    const span = entry === undefined ? null : spanOf(entry);
-    props.onView(span === null || span.start === span.end ? props.extent : around(span.start, span.end, props.extent));
-  };
-  return (
-    <canvas
-      ref={canvas}
-      aria-hidden="true"
-      onPointerDown={(event) => {
-        if (event.button !== 0) return;
-        event.currentTarget.setPointerCapture(event.pointerId);
-        drag.current = { x: event.clientX, view: props.view, moved: false };
-      }}
-      onPointerMove={onPointerMove}
-      onPointerUp={onPointerUp}
-      onPointerCancel={() => (drag.current = null)}
-      onPointerLeave={() => props.onTip(null)}
-      onDblClick={onDblClick}
-    />
-  );
-}
-
-/** around is a view in which a mark takes most of the width. */
-function around(start: number, end: number, extent: View): View {
-  const room = (end - start) * 0.15;
-  const narrow = { from: start - room, to: end + room };
-  return isVisible(extent, start, end) ? zoom(narrow, extent, 0.5, 1) : extent;
 }

@@ -1,3 +1,4 @@
+import type { ReadonlySignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Entry } from "../api/schema";
 import { date, duration, tokens } from "../model/format";
@@ -13,8 +14,13 @@ export interface TipAt {
   readonly y: number;
 }
 
+/** Tips shows the tip of the mark under the pointer. The timeline is not rendered for it. */
+export function Tips({ at, entryAt }: { at: ReadonlySignal<TipAt | null>; entryAt: (index: number) => Entry | undefined }) {
+  return at.value && <Tip at={at.value} entry={entryAt(at.value.index)} />;
+}
+
 /** Tip says what a mark stands for. The same is in the list, so that it is for the eye alone. */
-export function Tip({ at, entry }: { at: TipAt; entry: Entry | undefined }) {
+function Tip({ at, entry }: { at: TipAt; entry: Entry | undefined }) {
   const box = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
     const element = box.current;

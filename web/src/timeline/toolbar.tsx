@@ -1,3 +1,4 @@
+import type { ReadonlySignal } from "@preact/signals";
 import { duration, plural, type Clock } from "../model/format";
 import { kindLabels, kinds } from "../model/kind";
 import { Glyph, Icon } from "../ui/icons";
@@ -5,7 +6,7 @@ import { clock } from "../ui/preferences";
 import type { View } from "./scale";
 
 interface Props {
-  view: View;
+  view: ReadonlySignal<View>;
   extent: View;
   untimed: number;
   onZoom: (factor: number) => void;
@@ -20,7 +21,7 @@ export function Toolbar({ view, extent, untimed, onZoom, onFit, onUntimed }: Pro
   return (
     <div class="tl-toolbar">
       <h2>Timeline</h2>
-      <span class="muted tl-span">{duration(view.to - view.from)} shown</span>
+      <Shown view={view} />
       {untimed > 0 && (
         <button type="button" class="chip-button" onClick={onUntimed}>
           {plural(untimed, "record")} without time
@@ -52,10 +53,25 @@ export function Toolbar({ view, extent, untimed, onZoom, onFit, onUntimed }: Pro
         <button type="button" class="icon-button" aria-label="Zoom in" title="Zoom in (+)" onClick={() => onZoom(0.7)}>
           <Icon name="plus" />
         </button>
-        <button type="button" class="icon-button" aria-label="Show all" title="Show all (0)" onClick={onFit} disabled={view === extent}>
-          <Icon name="fit" />
-        </button>
+        <Fit view={view} extent={extent} onFit={onFit} />
       </div>
     </div>
+  );
+}
+
+/** What depends on the view is rendered by itself: a step of the wheel changes no more than that. */
+function Shown({ view }: { view: ReadonlySignal<View> }) {
+  return (
+    <div class="muted tl-shown">
+      <span>{duration(view.value.to - view.value.from)} shown</span>
+    </div>
+  );
+}
+
+function Fit({ view, extent, onFit }: { view: ReadonlySignal<View>; extent: View; onFit: () => void }) {
+  return (
+    <button type="button" class="icon-button" aria-label="Show all" title="Show all (0)" onClick={onFit} disabled={view.value === extent}>
+      <Icon name="fit" />
+    </button>
   );
 }
