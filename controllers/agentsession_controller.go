@@ -85,16 +85,30 @@ func (r *AgentSessionReconciler) observe(ctx context.Context, owner *api.AgentSe
 	if !owner.DeletionTimestamp.IsZero() {
 		return facts, r.observeDeletion(ctx, owner, &facts)
 	}
-	target := &api.ModelProvider{}
-	switch err := r.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Spec.Model.ProviderRef.Name}, target); {
-	case err == nil:
-		facts.provider = target
-	case !apierrors.IsNotFound(err):
-		return facts, fmt.Errorf("get provider: %w", err)
+	if facts.provider, err = r.provider(ctx, owner, owner.Spec.Model.ProviderRef.Name); err != nil {
+		return facts, err
+	}
+	if other := owner.Spec.Compaction.Model; other != nil {
+		if facts.summaries, err = r.provider(ctx, owner, other.ProviderRef.Name); err != nil {
+			return facts, err
+		}
 	}
 	facts.estimate = r.Estimates.Get(mainStream(owner), owner, facts.provider, facts.log)
 	facts.missing, err = r.missing(ctx, owner)
 	return facts, err
+}
+
+// provider reads a provider that the session names; nil when there is none.
+func (r *AgentSessionReconciler) provider(ctx context.Context, owner *api.AgentSession, name string) (*api.ModelProvider, error) {
+	target := &api.ModelProvider{}
+	err := r.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: name}, target)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // that it does not exist is no error
+	case err != nil:
+		return nil, fmt.Errorf("get provider: %w", err)
+	}
+	return target, nil
 }
 
 // orphaned says whether the run that is live in the log has no object any more, by a look past the cache, which may be

@@ -18,8 +18,8 @@ import (
 // sessionFacts is all that is known when a decision about a session is made.
 type sessionFacts struct {
 	session *api.AgentSession
-	// provider is nil when it does not exist.
-	provider *api.ModelProvider
+	// provider is nil when it does not exist; summaries is the one that spec.compaction.model names.
+	provider, summaries *api.ModelProvider
 	// missing is the first Secret or ConfigMap that cannot be used; nil when all can.
 	missing *verdict
 	runs    []api.AgentRun
@@ -291,22 +291,34 @@ func (f sessionFacts) stores() *verdict {
 	return nil
 }
 
+// model is what keeps the session's own model, or the one that writes its summaries, from being used.
 func (f sessionFacts) model() *verdict {
-	model := f.session.Spec.Model
-	if f.provider == nil {
-		return &verdict{api.SessionReasonProviderNotFound, fmt.Sprintf("ModelProvider %s does not exist: create it or change spec.model.providerRef", model.ProviderRef.Name)}
+	own := f.session.Spec.Model
+	if problem := modelProblem(f.provider, own.ProviderRef.Name, own.Model, "spec.model"); problem != nil {
+		return problem
 	}
-	if _, ok := kube.FindModel(f.provider, model.Model); !ok {
-		return &verdict{api.SessionReasonModelNotDeclared, fmt.Sprintf("ModelProvider %s declares no model %s: add it there or change spec.model.model", f.provider.Name, model.Model)}
+	if other := f.session.Spec.Compaction.Model; other != nil {
+		return modelProblem(f.summaries, other.ProviderRef.Name, other.Model, "spec.compaction.model")
 	}
-	if condition(f.provider.Status.Conditions, api.ConditionReady) != metav1.ConditionTrue {
+	return nil
+}
+
+// modelProblem says what is wrong with a model that field names; provider is nil when it does not exist.
+func modelProblem(provider *api.ModelProvider, name, model, field string) *verdict {
+	if provider == nil {
+		return &verdict{api.SessionReasonProviderNotFound, fmt.Sprintf("ModelProvider %s does not exist: create it or change %s.providerRef", name, field)}
+	}
+	if _, ok := kube.FindModel(provider, model); !ok {
+		return &verdict{api.SessionReasonModelNotDeclared, fmt.Sprintf("ModelProvider %s declares no model %s: add it there or change %s.model", name, model, field)}
+	}
+	if condition(provider.Status.Conditions, api.ConditionReady) != metav1.ConditionTrue {
 		why := "it was not looked at yet"
-		for _, c := range f.provider.Status.Conditions {
+		for _, c := range provider.Status.Conditions {
 			if c.Type == api.ConditionReady {
 				why = c.Reason + ": " + c.Message
 			}
 		}
-		return &verdict{api.SessionReasonProviderNotReady, fmt.Sprintf("ModelProvider %s is not ready: %s", f.provider.Name, why)}
+		return &verdict{api.SessionReasonProviderNotReady, fmt.Sprintf("ModelProvider %s is not ready: %s", name, why)}
 	}
 	return nil
 }

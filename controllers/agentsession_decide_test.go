@@ -34,6 +34,15 @@ func purging(f *sessionFacts) {
 func forced(f *sessionFacts) {
 	f.session.Annotations = map[string]string{api.AnnotationForceDelete: api.ValueTrue}
 }
+
+// summarised names a provider of its own for summaries.
+func summarised(model string) func(*sessionFacts) {
+	return func(f *sessionFacts) {
+		f.session.Spec.Compaction.Model = &api.ModelRef{ProviderRef: api.ProviderRef{Name: "cheap"}, Model: model}
+		f.summaries = f.provider.DeepCopy()
+		f.summaries.Name = "cheap"
+	}
+}
 func orphaned(f *sessionFacts) {
 	f.log.State.Run, f.orphaned = &session.RunProgress{UID: "uid-gone", Name: "gone"}, true
 }
@@ -91,6 +100,14 @@ func TestSessionReady(t *testing.T) {
 				c := &f.provider.Status.Conditions[0]
 				c.Status, c.Reason, c.Message = metav1.ConditionFalse, "AuthFailed", "replace it"
 			}), "False ProviderNotReady: ModelProvider models is not ready: AuthFailed: replace it",
+		},
+		"summaries by a model that is there": {sessionAt(summarised("demo")), "True Ready"},
+		"summaries by a provider that is not there": {
+			sessionAt(summarised("demo"), func(f *sessionFacts) { f.summaries = nil }),
+			"False ProviderNotFound: ModelProvider cheap does not exist: create it or change spec.compaction.model.providerRef",
+		},
+		"summaries by a model that is not declared": {
+			sessionAt(summarised("other")), "False ModelNotDeclared: ModelProvider cheap declares no model other: add it there or change spec.compaction.model.model",
 		},
 		"a missing Secret": {sessionAt(func(f *sessionFacts) {
 			f.missing = &verdict{api.SessionReasonSecretNotFound, "Secret t does not exist: create it"}

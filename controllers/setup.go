@@ -100,11 +100,20 @@ func index(ctx context.Context, mgr ctrl.Manager) error {
 		return fmt.Errorf("index sessions by history: %w", err)
 	}
 	if err := fields.IndexField(ctx, &api.AgentSession{}, indexSessionTarget, func(o client.Object) []string {
-		return []string{o.(*api.AgentSession).Spec.Model.ProviderRef.Name} //nolint:forcetypeassert // the indexer hands this kind only
+		return providersOf(o.(*api.AgentSession)) //nolint:forcetypeassert // the indexer hands this kind only
 	}); err != nil {
 		return fmt.Errorf("index sessions by provider: %w", err)
 	}
 	return nil
+}
+
+// providersOf are the providers that a session's readiness depends on.
+func providersOf(owner *api.AgentSession) []string {
+	names := []string{owner.Spec.Model.ProviderRef.Name}
+	if other := owner.Spec.Compaction.Model; other != nil && other.ProviderRef.Name != names[0] {
+		names = append(names, other.ProviderRef.Name)
+	}
+	return names
 }
 
 func (w *wiring) controllers(mgr ctrl.Manager, opt Options, runs *AgentRunReconciler, sessions *AgentSessionReconciler) error {

@@ -234,7 +234,7 @@ func newClient(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) 
 		WithIndex(&api.AgentRun{}, indexRunProvider, usedProvider).
 		WithIndex(&api.AgentSession{}, indexSessionHistory, func(o client.Object) []string { return []string{o.(*api.AgentSession).HistoryUID()} }).
 		WithIndex(&api.AgentSession{}, indexSessionTarget, func(o client.Object) []string {
-			return []string{o.(*api.AgentSession).Spec.Model.ProviderRef.Name}
+			return providersOf(o.(*api.AgentSession))
 		}).
 		WithInterceptorFuncs(funcs).Build()
 }
