@@ -36,6 +36,7 @@ type AgentRunReconciler struct {
 	client.Client
 	Heads     *Heads
 	Admission *Admission
+	Health    *Health
 	Events    events.EventRecorder
 	Now       func() time.Time
 
@@ -102,6 +103,8 @@ func (r *AgentRunReconciler) observe(ctx context.Context, run *api.AgentRun) (ru
 
 // observeLog takes what is known of the run's stream, and asks for what the decision lacks.
 func (r *AgentRunReconciler) observeLog(facts *runFacts) {
+	storage, log := r.Health.Down()
+	facts.unsaved = storage || log
 	stream := mainStream(facts.session)
 	facts.log = r.Heads.Get(stream, contentOf(facts.session))
 	if facts.passed() {
@@ -256,11 +259,19 @@ func reason(s *api.AgentRunStatus, kind string) string {
 	return ""
 }
 
+// counted is a number with its noun.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // announce records one Event for a run that has ended. It names the reason only.
 func (r *AgentRunReconciler) announce(run *api.AgentRun) {
 	why := reason(&run.Status, api.ConditionSucceeded)
 	if why == api.RunReasonCompleted {
-		r.Events.Eventf(run, nil, corev1.EventTypeNormal, why, "Run", "run completed in %d turns", run.Status.Turn)
+		r.Events.Eventf(run, nil, corev1.EventTypeNormal, why, "Run", "run completed in %s", counted(int(run.Status.Turn), "turn"))
 		return
 	}
 	r.Events.Eventf(run, nil, corev1.EventTypeWarning, why, "Run", "run ended: %s", why)

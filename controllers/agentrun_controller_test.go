@@ -63,7 +63,7 @@ func TestOneRun(t *testing.T) {
 		if owner.ActiveRun != nil || owner.QueuedRuns != 0 || owner.RunsTotal != 1 || owner.HistoryMessageCount != 2 || *owner.Usage.Output != 5 || owner.Head != run.Status.Head {
 			t.Errorf("session: %+v", owner)
 		}
-		if event := <-w.events.Events; !strings.HasPrefix(event, "Normal Completed run completed in 1 turns") {
+		if event := <-w.events.Events; !strings.HasPrefix(event, "Normal Completed run completed in 1 turn") {
 			t.Errorf("event %q", event)
 		}
 		if len(w.events.Events) != 0 {

@@ -30,6 +30,8 @@ type runFacts struct {
 	// leaving is since when the run, which may be on the work queue, is to end without having begun; zero when it was not
 	// noticed before.
 	leaving time.Time
+	// unsaved says that the object store or the run-event stream does not answer: what the run does cannot be stored now.
+	unsaved bool
 	now     time.Time
 }
 
@@ -103,7 +105,7 @@ func (f runFacts) waiting() string {
 	case !f.ready():
 		return "the session is not ready: " + f.notReady()
 	case f.log.Corrupt:
-		return "the session's run events cannot be read"
+		return "the session's run events cannot be read: its condition Ready says why"
 	case f.log.State.Live():
 		return fmt.Sprintf("run %s is live in the run events, but its object is gone or over: a worker ends it first", f.log.State.Run.Name)
 	}
@@ -181,9 +183,9 @@ func (f runFacts) endWithoutLog() *verdict {
 	case f.session == nil:
 		return &verdict{api.RunReasonSessionNotFound, fmt.Sprintf("AgentSession %s did not exist within %d s: create it first", f.run.Spec.SessionRef.Name, seconds)}
 	case f.first() && !f.ready():
-		return &verdict{api.RunReasonSessionNotReady, fmt.Sprintf("AgentSession %s was not ready within %d s: %s", f.session.Name, seconds, f.notReady())}
+		return &verdict{api.RunReasonSessionNotReady, fmt.Sprintf("AgentSession %s was not ready within %d s (%s): mend that and create the run again", f.session.Name, seconds, f.notReady())}
 	}
-	return &verdict{api.RunReasonQueueDeadlineExceeded, fmt.Sprintf("waited %d s without a start; limits.queueDeadlineSeconds allows no more", seconds)}
+	return &verdict{api.RunReasonQueueDeadlineExceeded, fmt.Sprintf("waited %d s without a start: create the run again, if need be with a larger limits.queueDeadlineSeconds", seconds)}
 }
 
 // invalid finds what no waiting can mend.

@@ -50,6 +50,7 @@ func unreachable(f *runFacts) { f.log.Unavailable = true }
 func readAgo(d time.Duration) func(*runFacts) {
 	return func(f *runFacts) { f.log.ReadAt = f.now.Add(-d) }
 }
+func unsaved(f *runFacts)   { f.unsaved = true }
 func corrupt(f *runFacts)   { f.log.Corrupt = true }
 func noSession(f *runFacts) { f.session, f.log = nil, Facts{} }
 func cancelled(f *runFacts) { f.run.Spec.Cancel = true }
@@ -164,7 +165,7 @@ func pairs(of ...string) map[string]string {
 
 // TestDecideWaitingRun decides about runs that the log does not know.
 func TestDecideWaitingRun(t *testing.T) {
-	deadlineMessage := "waited 600 s without a start; limits.queueDeadlineSeconds allows no more"
+	deadlineMessage := "waited 600 s without a start: create the run again, if need be with a larger limits.queueDeadlineSeconds"
 	stopping := func(reason, why string, more ...string) map[string]string {
 		return pairs(append([]string{
 			"Accepted", "True Accepted", "Succeeded", "Unknown " + reason + ": about to end: " + why, "Finished", "False InProgress", "leaving", "yes", "item", "cancel",
@@ -196,7 +197,7 @@ func TestDecideWaitingRun(t *testing.T) {
 		"a session that is not ready":               {facts(notReady("Suspended")), waits("the session is not ready: Suspended")},
 		"a session that nobody looked at":           {facts(func(f *runFacts) { f.session.Status.Conditions = nil }), waits("the session is not ready: not looked at yet")},
 		"a held run of a session that went unready": {facts(held, notReady("Suspended")), waits("the session is not ready: Suspended", "own", "")},
-		"a corrupt log":                             {facts(corrupt), waits("the session's run events cannot be read")},
+		"a corrupt log":                             {facts(corrupt), waits("the session's run events cannot be read: its condition Ready says why")},
 		"a session that does not exist yet": {
 			facts(noSession), pairs("Succeeded", "Unknown Queued: AgentSession chat does not exist yet", "Finished", "False InProgress", "again", "9m0s"),
 		},
@@ -204,7 +205,7 @@ func TestDecideWaitingRun(t *testing.T) {
 			facts(noSession, overdue), ends("SessionNotFound", "AgentSession chat did not exist within 600 s: create it first"),
 		},
 		"a session that never was ready": {
-			facts(notReady("ProviderNotFound"), overdue), ends("SessionNotReady", "AgentSession chat was not ready within 600 s: ProviderNotFound"),
+			facts(notReady("ProviderNotFound"), overdue), ends("SessionNotReady", "AgentSession chat was not ready within 600 s (ProviderNotFound): mend that and create the run again"),
 		},
 		"too long behind another run":              {facts(behind(), overdue), ends("QueueDeadlineExceeded", deadlineMessage)},
 		"too long behind another, session unready": {facts(behind(), notReady("Suspended"), overdue), ends("QueueDeadlineExceeded", deadlineMessage)},
@@ -300,6 +301,16 @@ func TestDecideLiveRun(t *testing.T) {
 		"a live run of a session gone unready": {facts(started(), notReady("Suspended")), alive("ModelCall")},
 		"a live run beyond its queue deadline": {facts(started(), overdue), alive("ModelCall")},
 		"a live run behind another":            {facts(started(), behind()), alive("ModelCall")},
+		"one that cannot be saved": {
+			facts(started(), unsaved), alive("PendingSave: the object store or the run-event stream does not answer; what the run does is stored as soon as it does"),
+		},
+		"a cancelled one that cannot be saved": {facts(started(), unsaved, cancelled), stopping},
+		"one that was handed back": {
+			facts(started(func(run *session.RunProgress) { run.HandedBack = true })), alive("Recovering: the worker stopped and gave the run back; another one takes it over"),
+		},
+		"one that ended while nothing can be saved": {
+			facts(unsaved, started(terminal(runevent.Event{Type: runevent.TypeRunFinished, Reason: "Completed"}))), over("True Completed", "Completed"),
+		},
 		"a finished one": {
 			facts(started(terminal(runevent.Event{Type: runevent.TypeRunFinished, Reason: "Completed"}))), over("True Completed", "Completed"),
 		},

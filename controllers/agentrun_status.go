@@ -9,6 +9,7 @@ import (
 	api "github.com/agentloop/agentloop/api/v1alpha1"
 	"github.com/agentloop/agentloop/pkg/kube"
 	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/session"
 )
 
 func (f runFacts) base() *api.AgentRunStatus {
@@ -103,13 +104,23 @@ func (f runFacts) progressed() *api.AgentRunStatus {
 		f.ended(status, run.Terminal)
 		return status
 	}
-	reason, message := run.Phase, ""
-	if f.cancelling() {
-		reason, message = api.RunReasonCancelling, "the worker was told to stop"
-	}
+	reason, message := f.progress(run)
 	f.set(status, api.ConditionSucceeded, metav1.ConditionUnknown, reason, message)
 	f.set(status, api.ConditionFinished, metav1.ConditionFalse, api.RunReasonInProgress, "")
 	return status
+}
+
+// progress says where a live run is.
+func (f runFacts) progress(run *session.RunProgress) (reason, message string) {
+	switch {
+	case f.cancelling():
+		return api.RunReasonCancelling, "the worker was told to stop"
+	case f.unsaved:
+		return api.RunReasonPendingSave, "the object store or the run-event stream does not answer; what the run does is stored as soon as it does"
+	case run.HandedBack:
+		return api.RunReasonRecovering, "the worker stopped and gave the run back; another one takes it over"
+	}
+	return run.Phase, ""
 }
 
 func (f runFacts) budget(status *api.AgentRunStatus) {

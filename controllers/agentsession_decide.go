@@ -269,7 +269,7 @@ func (f sessionFacts) blocked() *verdict {
 func (f sessionFacts) terminating() string {
 	switch n := f.unsettled(); {
 	case n > 0:
-		return fmt.Sprintf("waiting for %d runs to end", n)
+		return fmt.Sprintf("waiting for %s to end", counted(n, "run"))
 	case f.purge.Failed > 0:
 		return fmt.Sprintf("the history could not be purged yet; the annotation %s: \"true\" lets the session go without that", api.AnnotationForceDelete)
 	}
@@ -279,9 +279,9 @@ func (f sessionFacts) terminating() string {
 func (f sessionFacts) stores() *verdict {
 	switch {
 	case f.storageDown:
-		return &verdict{api.SessionReasonStorageUnavailable, "the object store does not answer"}
+		return &verdict{api.SessionReasonStorageUnavailable, "the object store does not answer the manager: runs wait, and go on when it does"}
 	case f.streamDown:
-		return &verdict{api.SessionReasonStreamUnavailable, "the run-event stream does not answer"}
+		return &verdict{api.SessionReasonStreamUnavailable, "the run-event stream does not answer the manager: runs wait, and go on when it does"}
 	case f.log.Corrupt:
 		return &verdict{api.SessionReasonHistoryCorrupt, "stored run events or objects are damaged or missing: restore them from a backup"}
 	case f.log.Known && f.log.State.Head.Sequence < f.session.Status.LastSequence:

@@ -94,7 +94,7 @@ func TestWritesThatFail(t *testing.T) {
 			c := newClient(t, failing(tc.err), owner, run)
 			heads := &Heads{}
 			admission := &Admission{}
-			runs := &AgentRunReconciler{Client: c, Heads: heads, Admission: admission, Events: events.NewFakeRecorder(10), Now: time.Now}
+			runs := &AgentRunReconciler{Client: c, Heads: heads, Admission: admission, Health: &Health{}, Events: events.NewFakeRecorder(10), Now: time.Now}
 			sessions := &AgentSessionReconciler{
 				Client: c, Direct: c, Heads: heads, Health: &Health{}, Purger: &Purger{}, Admission: admission, Events: events.NewFakeRecorder(10), Now: time.Now,
 			}
@@ -183,7 +183,7 @@ func TestDeletedSession(t *testing.T) {
 				if got := state(w.run("first")); got != "Unknown Cancelling" {
 					t.Errorf("the queued run: %s", got)
 				}
-				if c := w.session("chat").Status.Conditions[0]; c.Reason != api.SessionReasonTerminating || c.Message != "waiting for 1 runs to end" {
+				if c := w.session("chat").Status.Conditions[0]; c.Reason != api.SessionReasonTerminating || c.Message != "waiting for 1 run to end" {
 					t.Errorf("the session: %+v", c)
 				}
 				w.work("first", nil, agent.ErrSessionDeleted)

@@ -77,7 +77,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opt Options) error {
 		}
 	}
 	return w.controllers(mgr, opt, &AgentRunReconciler{
-		Client: mgr.GetClient(), Heads: heads, Admission: admission, Events: mgr.GetEventRecorder("agentloop"), Now: opt.Now,
+		Client: mgr.GetClient(), Heads: heads, Admission: admission, Health: health, Events: mgr.GetEventRecorder("agentloop"), Now: opt.Now,
 	}, &AgentSessionReconciler{
 		Client: mgr.GetClient(), Direct: mgr.GetAPIReader(), Heads: heads, Health: health, Purger: purger, Estimates: estimates, Admission: admission,
 		Events: mgr.GetEventRecorder("agentloop"), ViewerURL: opt.ViewerURL, Now: opt.Now,
