@@ -29,7 +29,7 @@ clean: ## remove what was built in this folder; the cache folder stays
 
 .PHONY: test
 test: ## run all tests: unit, adapters, API server, scenarios, page
-	@hack/test.sh all
+	@hack/test.sh
 
 .PHONY: test-unit
 test-unit: ## run the tests that need no server; RACE=off leaves out the race detector

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs tests and gets ready what they need.
 #
-#   hack/test.sh [PART ...]   all parts but page when none is named; "all" is every part
+#   hack/test.sh [PART ...]   all parts when none is named
 #
 #   unit       packages whose tests start no server; those of our own logic under the race detector
 #   adapters   adapters on real NATS and S3 servers, and on model and tool servers that others wrote (needs Node)
@@ -22,10 +22,7 @@ export GOFLAGS=${GOFLAGS:--buildvcs=false}
 
 all=(unit adapters api scenarios page)
 parts=("$@")
-# The page part is run by name (make test-page) until its time on a loaded machine is bounded.
-defaults=(unit adapters api scenarios)
-[ ${#parts[@]} -gt 0 ] || parts=("${defaults[@]}")
-[ "${parts[*]}" != all ] || parts=("${all[@]}")
+[ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
 for part in "${parts[@]}"; do
 	[[ " ${all[*]} " = *" $part "* ]] || die "there is no part $part; there are: ${all[*]}"
 done
