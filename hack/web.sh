@@ -3,6 +3,7 @@
 #
 #   hack/web.sh          install the locked packages, generate the API's types, test the pure parts, build
 #   hack/web.sh --check  build into a folder aside and compare: web/dist and the types must be what the source says
+#   hack/web.sh picture  make the picture of the documentation anew (needs Chromium, and web/dist as the source says)
 #   hack/web.sh deps     only install the locked packages
 #
 # Progress goes to standard error.
@@ -51,6 +52,17 @@ deps)
 	diff -u "$types" "$aside/types.ts" >&2 || { say "$types is not what $api says: run hack/web.sh and commit it"; exit 1; }
 	diff -r dist "$aside/dist" >&2 || { say "web/dist is not what the source builds: run hack/web.sh and commit it"; exit 1; }
 	say "web/dist and $types are what the source says"
+	;;
+picture)
+	deps
+	CHROMIUM=$(../hack/chromium.sh)
+	export CHROMIUM
+	aside=$(mktemp -d)
+	trap 'rm -rf "$aside"' EXIT
+	(cd .. && PAGE_SHOTS=$aside PAGE_ONLY="picture of the documentation" go test -vet=off -count=1 ./test/page >&2)
+	mkdir -p ../docs/images
+	cp "$aside/viewer.png" ../docs/images/viewer.png
+	say "docs/images/viewer.png is what the page shows"
 	;;
 "")
 	deps
