@@ -28,6 +28,8 @@ type Input struct {
 	// Room is how many tokens all messages of the request may take (budget.ContextBudget.MessageRoom); 0 when it is not
 	// known. Only SplitTurn looks at it.
 	Room int64
+	// Idle says that no turn is going on, as in a manual compaction: the newest turn is complete and is not split.
+	Idle bool
 	// Estimator measures the turns; nil for budget.Heuristic.
 	Estimator budget.Estimator
 	Rules     Rules
@@ -83,7 +85,8 @@ func Make(in Input) (Plan, error) {
 		return Plan{}, ErrNothingToCompact
 	}
 	newest := turns[len(turns)-1]
-	if in.Rules.SplitTurn && in.Room > 0 && newest.size > in.Room {
+	mayCut := in.Rules.SplitTurn && !in.Idle
+	if mayCut && in.Room > 0 && newest.size > in.Room {
 		if plan, ok := in.split(newest); ok {
 			return plan, nil
 		}
@@ -91,7 +94,7 @@ func Make(in Input) (Plan, error) {
 	if at := keepFrom(turns, in.Keep); at > 0 {
 		return in.plan(turns[at].boundary), nil
 	}
-	if in.Rules.SplitTurn {
+	if mayCut {
 		if plan, ok := in.split(newest); ok {
 			return plan, nil
 		}

@@ -30,10 +30,13 @@ func TestSplitTurn(t *testing.T) {
 		keep     int64
 		room     int64
 		off      bool
+		idle     bool
 		want     int // 0 for nothing
 		split    bool
 	}{
 		"a turn alone is cut so that its newest replies fit":          {history: toolLoop("go", 4, 4000), keep: 2500, want: 5, split: true},
+		"a turn that is complete is not cut":                          {history: append(toolLoop("go", 4, 4000), said("done")), keep: 2500, idle: true},
+		"the rest of a cut turn goes in an idle session too":          {history: append(toolLoop("go", 2, 4000), user("next"), said("done")), previous: &projection.Checkpoint{ID: "c", FirstKeptMessageIndex: 3, HistoryMessageCount: 5, Summary: "s"}, keep: 100, idle: true, want: 5},
 		"with the rule off it is nothing to compact":                  {history: toolLoop("go", 4, 4000), keep: 2500, off: true},
 		"the newest reply stays with its result, however large":       {history: toolLoop("go", 3, 40_000), keep: 0, want: 5, split: true},
 		"a turn that keeps within bounds is not cut":                  {history: toolLoop("go", 3, 40), keep: 20_000},
@@ -50,7 +53,7 @@ func TestSplitTurn(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			projected := project(t, tc.history, tc.previous)
-			plan, err := Make(Input{Projected: projected, Previous: tc.previous, Keep: tc.keep, Room: tc.room, Rules: Rules{SplitTurn: !tc.off}})
+			plan, err := Make(Input{Projected: projected, Previous: tc.previous, Keep: tc.keep, Room: tc.room, Idle: tc.idle, Rules: Rules{SplitTurn: !tc.off}})
 			if tc.want == 0 {
 				if !errors.Is(err, ErrNothingToCompact) {
 					t.Fatalf("boundary %d, error %v, want ErrNothingToCompact", plan.Boundary, err)
