@@ -35,7 +35,7 @@ const perKind = 40
 
 // Load returns all samples, kind by kind. root is the root of this repository.
 func Load(ctx context.Context, root string) ([]Sample, error) {
-	random := rand.New(rand.NewPCG(17, 4)) //nolint:gosec // samples must be the same every time
+	random := rand.New(rand.NewPCG(17, 4))
 	goroot, err := output(ctx, root, "env", "GOROOT")
 	if err != nil {
 		return nil, err
@@ -111,15 +111,15 @@ const maxRead = 2 << 20
 func read(folders, endings []string) ([]string, error) {
 	var texts []string
 	for _, folder := range folders {
-		size := 0
-		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		size, files := 0, os.DirFS(folder)
+		err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
 			if entry.IsDir() || size > maxRead || !slices.Contains(endings, filepath.Ext(path)) {
 				return nil
 			}
-			raw, err := os.ReadFile(path)
+			raw, err := fs.ReadFile(files, path)
 			if err != nil {
 				return err
 			}

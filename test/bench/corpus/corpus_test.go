@@ -16,7 +16,7 @@ func TestLoad(t *testing.T) {
 	counts := map[Kind]int{}
 	for i, s := range samples {
 		counts[s.Kind]++
-		if !utf8.ValidString(s.Text) || len(s.Text) < Size/4 || len(s.Text) > 2*Size {
+		if !utf8.ValidString(s.Text) || len(s.Text) < Size/8 || len(s.Text) > 2*Size {
 			t.Errorf("sample %d, %s: %d bytes, valid %v", i, s.Kind, len(s.Text), utf8.ValidString(s.Text))
 		}
 	}
