@@ -158,6 +158,7 @@ func BudgetOf(b budget.ContextBudget, estimator string, dispatched *bool) *api.C
 		ToolTokens: b.ToolTokens, EstimatedInputTokens: b.EstimatedInputTokens, ReservedOutputTokens: b.ReservedOutputTokens,
 		RequestOutputTokenLimit: b.RequestOutputTokenLimit, SafetyTokens: b.SafetyTokens, InputLimit: b.InputLimit,
 		RemainingInputTokens: b.RemainingInputTokens, Fits: b.Fits, Dispatched: dispatched, Estimator: api.EstimatorHeuristic,
+		CalibratedInputTokens: b.CalibratedInputTokens, CalibratedFits: b.CalibratedFits,
 	}
 	for kind, name := range estimators {
 		if name == estimator {

@@ -168,14 +168,16 @@ func TestUsedPercent(t *testing.T) {
 
 // TestBudgetOf carries every number over.
 func TestBudgetOf(t *testing.T) {
-	dispatched, percent := false, int32(0)
+	dispatched, percent, fits := false, int32(0), true
 	measured := budget.ContextBudget{
 		Provider: "models", Model: "demo", ContextWindow: 32000, SystemTokens: 1, MessageTokens: 2, ToolTokens: 3, EstimatedInputTokens: 6,
 		ReservedOutputTokens: 4096, RequestOutputTokenLimit: number(4096), SafetyTokens: 1600, InputLimit: 26304, RemainingInputTokens: 26298, Fits: true,
+		CalibratedInputTokens: number(7), CalibratedFits: &fits,
 	}
 	want := &api.ContextBudget{
 		Provider: "models", Model: "demo", ContextWindow: 32000, SystemTokens: 1, MessageTokens: 2, ToolTokens: 3, EstimatedInputTokens: 6,
 		ReservedOutputTokens: 4096, RequestOutputTokenLimit: number(4096), SafetyTokens: 1600, InputLimit: 26304, RemainingInputTokens: 26298, Fits: true,
+		CalibratedInputTokens: number(7), CalibratedFits: &fits,
 		UsedPercent: &percent, Dispatched: &dispatched, Estimator: api.EstimatorScan,
 	}
 	if diff := cmp.Diff(want, BudgetOf(measured, "scan", &dispatched)); diff != "" {
