@@ -95,10 +95,23 @@ func (r *AgentRunReconciler) observe(ctx context.Context, run *api.AgentRun) (ru
 	if facts.siblings, err = runsOf(ctx, r.Client, owner); err != nil {
 		return facts, err
 	}
-	if !run.IsFinished() {
-		r.observeLog(&facts)
+	if run.IsFinished() {
+		return facts, nil
 	}
-	return facts, nil
+	r.observeLog(&facts)
+	if !run.DeletionTimestamp.IsZero() {
+		facts.namespaceEnding, err = namespaceEnding(ctx, r.Client, run.Namespace)
+	}
+	return facts, err
+}
+
+func namespaceEnding(ctx context.Context, reader client.Reader, name string) (bool, error) {
+	namespace := &corev1.Namespace{}
+	err := reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get namespace: %w", err)
+	}
+	return err == nil && !namespace.DeletionTimestamp.IsZero(), nil
 }
 
 // observeLog takes what is known of the run's stream, and asks for what the decision lacks.

@@ -32,7 +32,9 @@ type runFacts struct {
 	leaving time.Time
 	// unsaved says that the object store or the run-event stream does not answer: what the run does cannot be stored now.
 	unsaved bool
-	now     time.Time
+	// namespaceEnding says that the run is deleted, and with it its namespace.
+	namespaceEnding bool
+	now             time.Time
 }
 
 // verdict is how a run ends without the log saying so: it never reached a worker.
@@ -60,6 +62,10 @@ type runDecision struct {
 func decideRun(f runFacts) runDecision {
 	if f.run.IsFinished() {
 		return decideFinished(f)
+	}
+	if f.namespaceEnding && f.patience() <= 0 && (f.unsaved || f.log.Unavailable) {
+		end := verdict{api.RunReasonSessionDeleted, "the namespace is being deleted and the stores do not answer: how far the run came is not recorded"}
+		return runDecision{status: f.refused(end), done: true, release: hasFinalizer(f.run)}
 	}
 	own := f.session != nil && f.run.DeletionTimestamp.IsZero() && ownedBy(f.run) == ""
 	if f.passed() {
@@ -95,6 +101,15 @@ func decideRun(f runFacts) runDecision {
 		d.hold = true
 	}
 	return d
+}
+
+// namespacePatience is how long a run that cannot be ended, because the stores do not answer, holds up the deletion of its
+// whole namespace.
+const namespacePatience = 2 * time.Minute
+
+// patience is what is left of that.
+func (f runFacts) patience() time.Duration {
+	return f.run.DeletionTimestamp.Add(namespacePatience).Sub(f.now)
 }
 
 // waiting is what keeps a run from the work queue; empty for nothing that is worth to be told.
@@ -254,6 +269,9 @@ func (f runFacts) live(d runDecision) runDecision {
 		kind = worker.KindCancel
 	}
 	d.item = f.item(kind)
+	if f.namespaceEnding {
+		d.requeue = max(f.patience(), time.Second)
+	}
 	return d
 }
 

@@ -50,7 +50,10 @@ func unreachable(f *runFacts) { f.log.Unavailable = true }
 func readAgo(d time.Duration) func(*runFacts) {
 	return func(f *runFacts) { f.log.ReadAt = f.now.Add(-d) }
 }
-func unsaved(f *runFacts)   { f.unsaved = true }
+func unsaved(f *runFacts) { f.unsaved = true }
+func namespaceEnds(ago time.Duration) func(*runFacts) {
+	return func(f *runFacts) { f.namespaceEnding, f.now = true, born.Add(ago) }
+}
 func corrupt(f *runFacts)   { f.log.Corrupt = true }
 func noSession(f *runFacts) { f.session, f.log = nil, Facts{} }
 func cancelled(f *runFacts) { f.run.Spec.Cancel = true }
@@ -65,6 +68,8 @@ func notReady(reason string) func(*runFacts) {
 		f.session.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: reason}}
 	}
 }
+
+const abandoned = "the namespace is being deleted and the stores do not answer: how far the run came is not recorded"
 
 // behind puts an unfinished older run before the run.
 func behind(change ...func(*api.AgentRun)) func(*runFacts) {
@@ -254,6 +259,18 @@ func TestDecideWaitingRun(t *testing.T) {
 			facts(func(f *runFacts) { f.run.Spec.Agent = "reviewer" }),
 			ends("InvalidInput", "subagent runs are not offered by this version: set agent to main and remove parent"),
 		},
+		"its namespace ends": {
+			facts(held, deletedRun, namespaceEnds(time.Second)), stopping("Cancelling", "cancelled before it started", "again", "10s"),
+		},
+		"its namespace ends while nothing can be read": {
+			facts(held, deletedRun, unreachable, namespaceEnds(time.Minute)), stopping("Cancelling", "cancelled before it started", "again", "10s"),
+		},
+		"its namespace ends while nothing can be read, for long": {
+			facts(held, deletedRun, unreachable, namespaceEnds(2*time.Minute)), ends("SessionDeleted", abandoned, "release", "yes"),
+		},
+		"its namespace ends while nothing was ever read, for long": {
+			facts(held, deletedRun, unread, unsaved, namespaceEnds(2*time.Minute)), ends("SessionDeleted", abandoned, "release", "yes"),
+		},
 		"behind a run that is live in the log but gone": {
 			facts(func(f *runFacts) { f.log.State.Run = &session.RunProgress{UID: "uid-gone", Name: "gone"} }), waits("run gone is live in the run events, but its object is gone or over: a worker ends it first"),
 		},
@@ -301,6 +318,17 @@ func TestDecideLiveRun(t *testing.T) {
 		"a live run of a session gone unready": {facts(started(), notReady("Suspended")), alive("ModelCall")},
 		"a live run beyond its queue deadline": {facts(started(), overdue), alive("ModelCall")},
 		"a live run behind another":            {facts(started(), behind()), alive("ModelCall")},
+		"one whose namespace ends":             {facts(started(), deletedRun, namespaceEnds(30*time.Second)), alive("Cancelling: the worker was told to stop", "item", "cancel", "again", "1m30s")},
+		"one whose namespace ends slowly": {
+			facts(started(), deletedRun, namespaceEnds(time.Hour)), alive("Cancelling: the worker was told to stop", "item", "cancel", "again", "1s"),
+		},
+		"one whose namespace ends while nothing can be saved": {
+			facts(started(), deletedRun, unsaved, namespaceEnds(time.Hour)),
+			over("False SessionDeleted: "+abandoned, "SessionDeleted"),
+		},
+		"one that is deleted alone while nothing can be saved": {
+			facts(started(), deletedRun, unsaved, func(f *runFacts) { f.now = born.Add(time.Hour) }), stopping,
+		},
 		"one that cannot be saved": {
 			facts(started(), unsaved), alive("PendingSave: the object store or the run-event stream does not answer; what the run does is stored as soon as it does"),
 		},

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sort"
 	"sync"
 	"time"
@@ -35,6 +36,7 @@ type AgentSessionReconciler struct {
 	// Estimates measures idle sessions.
 	Estimates *Estimates
 	Events    events.EventRecorder
+	Logger    *slog.Logger
 	// Admission ends the runs that are live in the log although their objects are gone.
 	Admission *Admission
 	// ViewerURL is the base of status.trajectoryURL; empty for none.
@@ -173,13 +175,9 @@ func (r *AgentSessionReconciler) observeDeletion(ctx context.Context, owner *api
 		purges := !other.DeletionTimestamp.IsZero() && other.Spec.History.OnDelete == api.DeletePolicyDelete
 		facts.shared = facts.shared || other.UID != owner.UID && !purges
 	}
-	namespace := &corev1.Namespace{}
-	err := r.Get(ctx, client.ObjectKey{Name: owner.Namespace}, namespace)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("get namespace: %w", err)
-	}
-	facts.namespaceEnding = err == nil && !namespace.DeletionTimestamp.IsZero()
-	return nil
+	var err error
+	facts.namespaceEnding, err = namespaceEnding(ctx, r.Client, owner.Namespace)
+	return err
 }
 
 // missing finds the first reference that cannot be used. It reads metadata of the objects that the session names, one
@@ -261,6 +259,8 @@ func (r *AgentSessionReconciler) act(ctx context.Context, owner *api.AgentSessio
 	}
 	owner.ResourceVersion = changed.ResourceVersion
 	if d.lost != "" {
+		// A namespace that is being deleted takes no Event any more.
+		r.Logger.Warn("history stays in the stores", "namespace", owner.Namespace, "session", owner.Name, "history", owner.HistoryUID(), "reason", d.lost)
 		r.Events.Eventf(owner, nil, corev1.EventTypeWarning, "HistoryNotPurged", "Delete", "history %s stays in the stores: %s", owner.HistoryUID(), d.lost)
 	}
 	if d.letGo {

@@ -201,3 +201,44 @@ func TestDeletedSession(t *testing.T) {
 		})
 	}
 }
+
+// TestNamespaceEndsDuringAnOutage lets everything in a namespace go in a bounded time although log and store are away.
+func TestNamespaceEndsDuringAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, store := &faultyLog{Log: memlog.New()}, &faultyStore{Store: memstore.New()}
+		owner := newSession()
+		owner.Spec.History.OnDelete = api.DeletePolicyDelete
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Finalizers: []string{"kubernetes"}}}
+		w := newWorld(t, log, store, namespace, newProvider(), owner)
+		w.create(newRun("first"))
+		w.create(newRun("second"))
+		w.settle()
+		log.set(errors.New("away"), false)
+		store.set(errors.New("away"), false)
+		for _, o := range []client.Object{namespace, w.session("chat"), w.run("first"), w.run("second")} {
+			if err := w.client.Delete(w.ctx, o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 5 * 60 {
+			w.reconcile()
+			time.Sleep(time.Second)
+		}
+		runs, sessions := &api.AgentRunList{}, &api.AgentSessionList{}
+		for _, list := range []client.ObjectList{runs, sessions} {
+			if err := w.client.List(w.ctx, list); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(runs.Items)+len(sessions.Items) != 0 {
+			t.Errorf("after five minutes %d runs and %d sessions are left", len(runs.Items), len(sessions.Items))
+		}
+		lost := false
+		for len(w.events.Events) > 0 {
+			lost = lost || strings.HasPrefix(<-w.events.Events, "Warning HistoryNotPurged")
+		}
+		if !lost {
+			t.Error("nobody was told that the history stays")
+		}
+	})
+}

@@ -80,7 +80,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opt Options) error {
 		Client: mgr.GetClient(), Heads: heads, Admission: admission, Health: health, Events: mgr.GetEventRecorder("agentloop"), Now: opt.Now,
 	}, &AgentSessionReconciler{
 		Client: mgr.GetClient(), Direct: mgr.GetAPIReader(), Heads: heads, Health: health, Purger: purger, Estimates: estimates, Admission: admission,
-		Events: mgr.GetEventRecorder("agentloop"), ViewerURL: opt.ViewerURL, Now: opt.Now,
+		Events: mgr.GetEventRecorder("agentloop"), Logger: opt.Logger, ViewerURL: opt.ViewerURL, Now: opt.Now,
 	})
 }
 

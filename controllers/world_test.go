@@ -258,7 +258,7 @@ func newWorld(t *testing.T, log runevent.Log, store cas.Store, objects ...client
 	w.purger = &Purger{Log: w.log, Store: w.store, Logger: quiet, Retry: 5 * time.Second, Notify: func(string, string) {}}
 	w.admission = &Admission{Queue: w.queue, Presence: w.queue, Logger: quiet, Resync: 30 * time.Second, Cap: func(context.Context, string) int { return 0 }}
 	w.runs = &AgentRunReconciler{Client: w.client, Heads: w.heads, Admission: w.admission, Health: w.health, Events: w.events, Now: time.Now}
-	w.sessions = &AgentSessionReconciler{Client: w.client, Direct: w.client, Heads: w.heads, Health: w.health, Purger: w.purger, Admission: w.admission, Events: w.events, Now: time.Now}
+	w.sessions = &AgentSessionReconciler{Client: w.client, Direct: w.client, Heads: w.heads, Health: w.health, Purger: w.purger, Admission: w.admission, Events: w.events, Logger: quiet, Now: time.Now}
 	w.providers = &ModelProviderReconciler{Client: w.client, Direct: stamped{w.client, w.changes}, Now: time.Now}
 	var parts sync.WaitGroup
 	for _, part := range []interface{ Start(context.Context) error }{w.heads, w.health, w.purger, w.admission} {
