@@ -153,3 +153,18 @@ func TestReportIsWritten(t *testing.T) {
 		t.Errorf("no table:\n%s", out.String())
 	}
 }
+
+// TestCalibratedScanIsNeverContradicted: with the closer estimator no allowed request is too long for its window.
+func TestCalibratedScanIsNeverContradicted(t *testing.T) {
+	texts, err := countedCorpus(t.Context(), "../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSimulation(texts, budget.Scan, 32_000, true)
+	if wrong, err := s.run(t.Context()); err != nil || wrong != 0 {
+		t.Errorf("%d of %d verdicts contradicted, error %v", wrong, verdictRequests, err)
+	}
+	if s.calibration.Observations != warmUp+verdictRequests {
+		t.Errorf("%d observations", s.calibration.Observations)
+	}
+}
