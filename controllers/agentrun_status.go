@@ -126,13 +126,13 @@ func (f runFacts) progress(run *session.RunProgress) (reason, message string) {
 func (f runFacts) budget(status *api.AgentRunStatus) {
 	dispatched := true
 	if f.log.Record != nil {
-		status.ContextBudget = kube.BudgetOf(f.log.Record.Budget, f.log.Record.Estimator, &dispatched)
+		status.ContextBudget = kube.BudgetOf(f.log.Record.Budget, &dispatched)
 		status.ContextBudget.RequestOutputTokenLimit = f.log.State.Run.LastLimit
 		status.InputSources = kube.SourcesOf(*f.log.Record)
 	}
 	if f.log.Refused != nil {
 		dispatched = false
-		status.ContextBudget = kube.BudgetOf(f.log.Refused.Budget, f.log.Refused.Estimator, &dispatched)
+		status.ContextBudget = kube.BudgetOf(f.log.Refused.Budget, &dispatched)
 	}
 }
 

@@ -189,7 +189,7 @@ func (f sessionFacts) logged(status *api.AgentSessionStatus) {
 	case f.estimate.Known:
 		status.ContextBudget = nil
 		if f.estimate.Budget != nil {
-			status.ContextBudget = kube.BudgetOf(*f.estimate.Budget, f.estimate.Estimator, nil)
+			status.ContextBudget = kube.BudgetOf(*f.estimate.Budget, nil)
 		}
 	case status.Head != f.head():
 		status.ContextBudget = nil

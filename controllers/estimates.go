@@ -25,7 +25,9 @@ type Estimates struct {
 	// Config is what a run of the session would work under now.
 	Config    func(ctx context.Context, owner *api.AgentSession) (session.RunConfig, error)
 	Estimator func(name string) budget.Estimator
-	Logger    *slog.Logger
+	// Calibrations corrects estimates; nil for never.
+	Calibrations agent.Calibrations
+	Logger       *slog.Logger
 	// Notify is called when an estimate is there.
 	Notify func(stream runevent.Stream)
 	Now    func() time.Time
@@ -39,8 +41,6 @@ type Estimates struct {
 type Estimate struct {
 	// Budget is nil for an empty session, one whose model is not available, and while nothing is known.
 	Budget *budget.ContextBudget
-	// Estimator is the name of the estimator that made the numbers.
-	Estimator string
 	// Known says that it was made, Pending that it will be in a moment, so that it is worth to wait with a report.
 	Known, Pending bool
 }
@@ -185,10 +185,10 @@ func (e *Estimates) measure(ctx context.Context, stream runevent.Stream, owner *
 	if err != nil {
 		return Estimate{}, err
 	}
-	idle := agent.Idle{Store: e.Store, Stream: stream, State: state, Config: cfg, Estimator: e.Estimator}
+	idle := agent.Idle{Store: e.Store, Stream: stream, State: state, Config: cfg, Estimator: e.Estimator, Calibrations: e.Calibrations, Logger: e.Logger}
 	measured, err := idle.Measure(ctx)
 	if err != nil {
 		return Estimate{}, err
 	}
-	return Estimate{Budget: &measured, Estimator: cfg.Estimator}, nil
+	return Estimate{Budget: &measured}, nil
 }

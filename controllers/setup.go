@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/runevent"
@@ -44,6 +45,8 @@ type Options struct {
 	// sessions are measured.
 	IdleConfig func(ctx context.Context, owner *api.AgentSession) (session.RunConfig, error)
 	Estimator  func(name string) budget.Estimator
+	// Calibrations is what is known of models' real counts; nil for nothing.
+	Calibrations agent.Calibrations
 }
 
 // channelSize is how many wake-ups may wait; a full channel only makes the sender wait.
@@ -66,7 +69,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opt Options) error {
 	health := &Health{Log: opt.Log, Store: opt.Store, Logger: opt.Logger, Interval: opt.HealthInterval, Timeout: 5 * time.Second, Notify: w.allSessions}
 	purger := &Purger{Log: opt.Log, Store: opt.Store, Logger: opt.Logger, Retry: 5 * time.Second, Notify: w.sessionChanged}
 	estimates := &Estimates{
-		Log: opt.Log, Store: opt.Store, Config: opt.IdleConfig, Estimator: opt.Estimator, Logger: opt.Logger, Notify: w.streamChanged, Now: opt.Now,
+		Log: opt.Log, Store: opt.Store, Config: opt.IdleConfig, Estimator: opt.Estimator, Calibrations: opt.Calibrations, Logger: opt.Logger, Notify: w.streamChanged, Now: opt.Now,
 	}
 	admission := &Admission{Queue: opt.Queue, Presence: opt.Presence, Logger: opt.Logger, Resync: opt.Resync, Cap: w.namespaceCap(opt.NamespaceCap)}
 	for _, part := range []interface {

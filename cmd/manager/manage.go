@@ -25,6 +25,9 @@ import (
 	"github.com/agentloop/agentloop/cmd/internal/options"
 	"github.com/agentloop/agentloop/controllers"
 	"github.com/agentloop/agentloop/pkg/agent"
+	"github.com/agentloop/agentloop/pkg/agent/natscalibration"
+	"github.com/agentloop/agentloop/pkg/budget"
+	"github.com/agentloop/agentloop/pkg/budget/o200k"
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/kube"
 	"github.com/agentloop/agentloop/pkg/runevent/natslog"
@@ -41,6 +44,19 @@ type parts struct {
 	store    cas.Store
 	queue    *natsqueue.Queue
 	presence *natsqueue.Presence
+	// calibrations is what is known of models' real counts.
+	calibrations *natscalibration.Calibrations
+}
+
+// estimator returns the estimator of a name; nil for the default one.
+func estimator(name string) budget.Estimator {
+	switch name {
+	case budget.Scan.Name():
+		return budget.Scan
+	case o200k.Name:
+		return o200k.New()
+	}
+	return nil
 }
 
 // manage runs the chosen role until ctx ends, then stops in order: workers hand their runs back before the connections
@@ -126,6 +142,9 @@ func (p *parts) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if p.calibrations, err = natscalibration.New(p.nc, natscalibration.Options{Replicas: p.nats.Replicas}); err != nil {
+		return err
+	}
 	for _, part := range []struct {
 		name   string
 		ensure func(context.Context) error
@@ -190,6 +209,7 @@ func (p *parts) controllers(ctx context.Context, mgr ctrl.Manager) error {
 		Log: p.log, Store: p.store, Changes: p.log, Queue: p.queue, Presence: alive{p.presence}, Logger: p.logger,
 		NamespaceCap: p.namespaceCap, ViewerURL: p.viewerURL, HeadsInterval: p.headsInterval, HealthInterval: 5 * time.Second,
 		Resync: p.ackWait, Now: time.Now, IdleConfig: (&kube.Source{Reader: mgr.GetAPIReader(), Now: time.Now}).IdleConfig,
+		Estimator: estimator, Calibrations: p.calibrations,
 	})
 }
 
@@ -213,6 +233,7 @@ func (p *parts) worker(ctx context.Context, mgr ctrl.Manager) (*worker.Worker, e
 		Live:   func(item worker.Item, event agent.Live) { p.publish(live, item, event) },
 		Deps: agent.Deps{
 			Log: p.log, Store: p.store, Now: time.Now, NewID: uuid.NewString, Sleep: options.Sleep, Logger: p.logger, Chaos: chaos,
+			Estimator: estimator, Calibrations: p.calibrations,
 		},
 	}, nil
 }

@@ -41,6 +41,7 @@ type assembled struct {
 
 // load reads the bodies that requests are projected from: history, snapshots and the checkpoint.
 func (l *loop) load(ctx context.Context) error {
+	l.calibrated(ctx)
 	resolver := cas.NewResolver(l.deps.Store, session.MessageIn, cas.ResolverOptions{})
 	raws, err := resolver.Messages(ctx, l.run.Scope(), l.state.History)
 	if err != nil {
@@ -75,10 +76,14 @@ func (l *loop) load(ctx context.Context) error {
 
 // options are the output settings of a main request.
 func (l *loop) options() budget.Options {
-	return budget.Options{
+	options := budget.Options{
 		Model: l.cfg.Model, MaxTokens: l.cfg.MaxOutputTokens, Reasoning: l.cfg.Reasoning, RequestSampling: l.cfg.Sampling,
 		Estimator: l.estimator(),
 	}
+	if l.cfg.Calibrate {
+		options.Calibration = &l.calibration
+	}
+	return options
 }
 
 // estimator is the run's.
@@ -269,6 +274,10 @@ func (l *loop) record(request assembled, dispatched bool) session.AssemblyRecord
 	}
 	if l.checkpoint != nil {
 		record.Compaction = l.checkpoint.ID
+	}
+	if l.cfg.Calibrate {
+		known := l.calibration
+		record.Calibration = &known
 	}
 	return record
 }

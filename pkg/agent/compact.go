@@ -89,12 +89,9 @@ func (l *loop) recoverOverflow(ctx context.Context, request assembled) (bool, er
 // as it is afterwards. attempt is how many were tried with it. Whatever goes wrong, nothing of it is saved; an
 // *unsummarised says that the run can go on without.
 func (l *loop) pass(ctx context.Context, request assembled, keep int64, attempt int) (assembled, error) {
-	rules := compaction.AllRules()
-	// A turn is cut only where there is need: by hand a session is compacted by whole turns.
-	rules.SplitTurn = l.prompts() || request.budget.Pressed()
 	plan, err := compaction.Make(compaction.Input{
 		Projected: request.Result, Previous: l.checkpoint, Keep: keep, Room: request.budget.MessageRoom(),
-		Estimator: l.estimator(), Rules: rules,
+		Idle: !l.prompts(), Estimator: l.estimator(), Rules: compaction.AllRules(),
 	})
 	if err != nil {
 		return assembled{}, err

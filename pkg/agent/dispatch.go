@@ -134,7 +134,11 @@ func (l *loop) dispatch(ctx context.Context, request assembled) (answered, error
 	if err != nil {
 		return answered{}, call.failed(ctx, err)
 	}
-	return call.completed(ctx, response)
+	answer, err := call.completed(ctx, response)
+	if err == nil {
+		l.learn(ctx, request.budget, answer.message.Usage)
+	}
+	return answer, err
 }
 
 func invocationEvidence(r session.Request) runevent.Evidence {

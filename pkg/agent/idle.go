@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/cas"
@@ -24,6 +25,9 @@ type Idle struct {
 	// nobody is asked here.
 	Config    session.RunConfig
 	Estimator func(name string) budget.Estimator
+	// Calibrations corrects the estimate where the model's configuration says so; nil for never.
+	Calibrations Calibrations
+	Logger       *slog.Logger
 }
 
 // Measure reads the session's messages, snapshots and checkpoint, projects and measures them. It asks no model and no tool
@@ -33,7 +37,7 @@ func (i Idle) Measure(ctx context.Context) (budget.ContextBudget, error) {
 		return budget.ContextBudget{}, ErrEmptySession
 	}
 	l := &loop{
-		deps:  Deps{Store: i.Store, Estimator: i.Estimator},
+		deps:  Deps{Store: i.Store, Estimator: i.Estimator, Calibrations: i.Calibrations, Logger: i.Logger},
 		run:   Run{Namespace: i.Stream.Namespace, SessionUID: i.Stream.Session, AgentKey: i.Stream.Key},
 		cfg:   i.Config,
 		state: i.State,

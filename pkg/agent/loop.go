@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/projection"
@@ -43,6 +44,8 @@ type loop struct {
 	assembler  assembler
 	// committed is the latest state that the log names.
 	committed cas.Digest
+	// calibration is what is known of the model's real counts.
+	calibration budget.Calibration
 	// title is a request for the session's title that goes on beside the run; nil for none.
 	title *titling
 	// ending is why the run ends when it is not its context that says so.

@@ -151,17 +151,17 @@ func object(fields []field) (json.RawMessage, error) {
 	return buf.Bytes(), nil
 }
 
-// BudgetOf converts what the named estimator measured. dispatched is nil for an estimate that belongs to no request.
-func BudgetOf(b budget.ContextBudget, estimator string, dispatched *bool) *api.ContextBudget {
+// BudgetOf converts a measured budget. dispatched is nil for an estimate that belongs to no request.
+func BudgetOf(b budget.ContextBudget, dispatched *bool) *api.ContextBudget {
 	out := &api.ContextBudget{
 		Provider: b.Provider, Model: b.Model, ContextWindow: b.ContextWindow, SystemTokens: b.SystemTokens, MessageTokens: b.MessageTokens,
 		ToolTokens: b.ToolTokens, EstimatedInputTokens: b.EstimatedInputTokens, ReservedOutputTokens: b.ReservedOutputTokens,
 		RequestOutputTokenLimit: b.RequestOutputTokenLimit, SafetyTokens: b.SafetyTokens, InputLimit: b.InputLimit,
-		RemainingInputTokens: b.RemainingInputTokens, Fits: b.Fits, Dispatched: dispatched, Estimator: api.EstimatorHeuristic,
 		CalibratedInputTokens: b.CalibratedInputTokens, CalibratedFits: b.CalibratedFits,
+		RemainingInputTokens: b.RemainingInputTokens, Fits: b.Fits, Dispatched: dispatched, Estimator: api.EstimatorHeuristic,
 	}
 	for kind, name := range estimators {
-		if name == estimator {
+		if name == b.Estimator {
 			out.Estimator = kind
 		}
 	}

@@ -155,13 +155,13 @@ func TestUsedPercent(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := BudgetOf(budget.ContextBudget{EstimatedInputTokens: tc.estimate, ContextWindow: tc.window}, "", nil)
+			got := BudgetOf(budget.ContextBudget{EstimatedInputTokens: tc.estimate, ContextWindow: tc.window}, nil)
 			if got.UsedPercent == nil || *got.UsedPercent != tc.want {
 				t.Errorf("%v per cent, want %d", got.UsedPercent, tc.want)
 			}
 		})
 	}
-	if got := BudgetOf(budget.ContextBudget{EstimatedInputTokens: 5}, "", nil); got.UsedPercent != nil {
+	if got := BudgetOf(budget.ContextBudget{EstimatedInputTokens: 5}, nil); got.UsedPercent != nil {
 		t.Errorf("%d per cent of no window", *got.UsedPercent)
 	}
 }
@@ -172,7 +172,7 @@ func TestBudgetOf(t *testing.T) {
 	measured := budget.ContextBudget{
 		Provider: "models", Model: "demo", ContextWindow: 32000, SystemTokens: 1, MessageTokens: 2, ToolTokens: 3, EstimatedInputTokens: 6,
 		ReservedOutputTokens: 4096, RequestOutputTokenLimit: number(4096), SafetyTokens: 1600, InputLimit: 26304, RemainingInputTokens: 26298, Fits: true,
-		CalibratedInputTokens: number(7), CalibratedFits: &fits,
+		Estimator: "scan", CalibratedInputTokens: number(7), CalibratedFits: &fits,
 	}
 	want := &api.ContextBudget{
 		Provider: "models", Model: "demo", ContextWindow: 32000, SystemTokens: 1, MessageTokens: 2, ToolTokens: 3, EstimatedInputTokens: 6,
@@ -180,7 +180,7 @@ func TestBudgetOf(t *testing.T) {
 		CalibratedInputTokens: number(7), CalibratedFits: &fits,
 		UsedPercent: &percent, Dispatched: &dispatched, Estimator: api.EstimatorScan,
 	}
-	if diff := cmp.Diff(want, BudgetOf(measured, "scan", &dispatched)); diff != "" {
+	if diff := cmp.Diff(want, BudgetOf(measured, &dispatched)); diff != "" {
 		t.Errorf("budget (-want +got):\n%s", diff)
 	}
 }

@@ -93,6 +93,8 @@ type AssemblyRecord struct {
 	SkillExpansions     []projection.SkillExpansion `json:"skillExpansions,omitempty"`
 	Budget              budget.ContextBudget        `json:"budget"`
 	Estimator           string                      `json:"estimator"`
+	// Calibration is what was known of the model's real counts; absent when estimates were not corrected.
+	Calibration *budget.Calibration `json:"calibration,omitempty"`
 	// Admitted and Rendered are the provenance of the system prompt: the sections that were let in and the order in
 	// which they were rendered.
 	Admitted Admitted `json:"admitted"`

@@ -61,11 +61,12 @@ func testAssembly() AssemblyRecord {
 		Budget: budget.ContextBudget{
 			Provider: "models", Model: "demo", ContextWindow: 32000, SystemTokens: 12, MessageTokens: 100, ToolTokens: 40,
 			EstimatedInputTokens: 152, ReservedOutputTokens: 4096, SafetyTokens: 1600, InputLimit: 26304, RemainingInputTokens: 26152, Fits: true,
+			Estimator: "scan", CalibratedInputTokens: count(190), CalibratedFits: new(bool),
 		},
-		Estimator: "heuristic",
-		Admitted:  Admitted{Sections: []AdmittedSection{{ID: "project", Digest: cas.Of([]byte("Be brief."))}}},
-		Rendered:  Rendered{SectionIDs: []string{"project"}},
-		State:     ref("state", cas.MediaState), Prefix: "sha256:11", Compaction: "c-1", Dispatched: true,
+		Estimator: "heuristic", Calibration: &budget.Calibration{Ratio: 1.25, Observations: 7, Estimator: "heuristic"},
+		Admitted: Admitted{Sections: []AdmittedSection{{ID: "project", Digest: cas.Of([]byte("Be brief."))}}},
+		Rendered: Rendered{SectionIDs: []string{"project"}},
+		State:    ref("state", cas.MediaState), Prefix: "sha256:11", Compaction: "c-1", Dispatched: true,
 		Summarized: []SourceRun{{Source: projection.Source{Type: projection.SourceHistory, MessageIndex: 1}, Count: 2}},
 	}
 }
