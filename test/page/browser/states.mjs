@@ -99,6 +99,18 @@ check("a narrow window has one pane at a time and never scrolls sideways", { siz
 });
 
 check("a window of 320 pixels has all there is", { size: [320, 640] }, async (page, t) => {
+  await t.trajectory("checkout-errors");
+  await page.getByRole("button", { name: "Timeline", exact: true }).click();
+  await t.until("the timeline is drawn", async () => (await t.marks(0, "model")).length > 0);
+  const inside = async (locator) => {
+    const box = await locator.boundingBox();
+    return box.x >= 0 && box.x + box.width <= 320;
+  };
+  for (const name of ["Zoom out", "Zoom in", "Show all", "Refresh", "Export", "Keys", "Close the trajectory", "Sign out"]) {
+    assert.ok(await inside(page.getByRole("button", { name, exact: true })), name);
+  }
+  assert.ok((await page.locator(".tl-tracks").boundingBox()).width > 160, "more room for marks than for names");
+  await t.shot("timeline-320");
   for (const path of [session("checkout-errors", "/trajectory?event=run.main.45"), session("checkout-errors")]) {
     await t.open(path);
     await page.locator(".message").first().waitFor();

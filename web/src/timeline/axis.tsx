@@ -16,7 +16,8 @@ interface Props {
 
 /** axisTicks are where the axis has labels and the tracks have lines. */
 export function axisTicks(view: View, extent: View, width: number, clock: Clock | "elapsed"): Tick[] {
-  const most = Math.max(Math.floor(width / labelRoom), 1);
+  // With one, a short axis can be without any.
+  const most = Math.max(Math.floor(width / labelRoom), 2);
   return ticks(view, most, origin(view, extent, clock));
 }
 

@@ -79,7 +79,7 @@ export function Timeline({ loaded, agent, selected, onSelect, onAgent, onUntimed
         onFit={fit}
         onUntimed={onUntimed}
       />
-      <div class="tl-grid" style={{ "--labels": `${labelWidth.value}px` }}>
+      <div class="tl-grid" style={{ "--wanted": `${labelWidth.value}px` }}>
         <div class="tl-corner">
           <span>Agents</span>
         </div>

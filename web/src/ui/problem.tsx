@@ -93,7 +93,13 @@ function Forbidden({ problem, namespace }: { problem: ProblemBody | null; namesp
       <p>
         Needed: <code>{`${verb} ${resource}`}</code>.{where === "" && " Name a namespace in which you may."}
       </p>
-      <pre class="command">{command.filter((word) => word !== "").join(" ")}</pre>
+      <pre class="command">
+        {command
+          .filter((word) => word !== "")
+          .map((word, i) => (
+            <span key={word}>{i === 0 ? word : ` ${word}`}</span>
+          ))}
+      </pre>
     </State>
   );
 }
