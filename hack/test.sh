@@ -33,7 +33,7 @@ touch "$totals"
 reporter=$scratch/testreport
 
 command -v go >/dev/null || die "Go is missing: install Go 1.26"
-if selected api || selected scenarios || selected page; then start_control_plane; fi
+if selected api || selected scenarios; then start_control_plane; fi
 
 # classes prints "PART PACKAGE" for every package with tests. A package belongs to a part by what its tests import, so a
 # new one needs no entry here.
@@ -139,9 +139,6 @@ run_page() {
 	hack/web.sh deps
 	CHROMIUM=$(hack/chromium.sh)
 	export CHROMIUM
-	services
-	wait_control_plane
-	build
 	say "page"
 	npm --prefix web test --silent >&2 || failed+=("page's own tests")
 	check page "$(of page)" -count=1 -timeout 15m
