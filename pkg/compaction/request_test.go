@@ -278,6 +278,31 @@ func TestBoundInputAlwaysEnds(t *testing.T) {
 	}
 }
 
+// TestBoundInputFollowsCalibration: where a model counts twice the estimate, requests are half as large.
+func TestBoundInputFollowsCalibration(t *testing.T) {
+	history := []message.Message{user(strings.Repeat("word ", 60_000)), user("next")}
+	sizes := map[bool]int64{}
+	for _, calibrated := range []bool{false, true} {
+		settings := Settings{Model: claude, Rules: AllRules()}
+		if calibrated {
+			settings.Calibration = &budget.Calibration{Ratio: 2, Observations: 9, Estimator: budget.Heuristic.Name()}
+		}
+		progress := begin(t, history, nil, settings)
+		r, err := progress.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.Budget.Allowed() || (r.Budget.CalibratedFits != nil) != calibrated {
+			t.Errorf("calibrated %v: budget %+v", calibrated, r.Budget)
+		}
+		sizes[calibrated] = r.Budget.EstimatedInputTokens
+		finish(t, progress, "s")
+	}
+	if sizes[true] > sizes[false]*6/10 || sizes[true] < sizes[false]*4/10 {
+		t.Errorf("estimated tokens without and with calibration: %v", sizes)
+	}
+}
+
 func TestPiecesOfOneMessageAreComplete(t *testing.T) {
 	var body strings.Builder
 	for i := range 9000 {
