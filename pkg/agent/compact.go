@@ -122,6 +122,8 @@ func (l *loop) summarise(ctx context.Context, plan compaction.Plan, attempt, tur
 	settings := compaction.Settings{Model: l.cfg.Model, Estimator: l.estimator(), Rules: compaction.AllRules()}
 	if other := l.cfg.Compaction.Model; other != nil {
 		settings.Model = *other
+	} else if l.cfg.Calibrate {
+		settings.Calibration = &l.calibration
 	}
 	progress, err := plan.Begin(settings)
 	if err != nil {
@@ -136,6 +138,15 @@ func (l *loop) summarise(ctx context.Context, plan compaction.Plan, attempt, tur
 			purpose: runevent.PurposeSummary, model: settings.Model, system: request.System, messages: request.Messages, policy: request.Policy,
 			budget: request.Budget, attempt: attempt, turn: turn, summarized: plan.Summarized(), timeout: summaryTimeout,
 		})
+		var failed *provider.Error
+		if soft(err) && errors.As(err, &failed) && failed.Class == provider.ClassOverflow {
+			smaller, ok := progress.Smaller()
+			if !ok {
+				return projection.Checkpoint{}, err
+			}
+			progress = smaller
+			continue
+		}
 		if err != nil {
 			return projection.Checkpoint{}, err
 		}

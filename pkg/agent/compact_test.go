@@ -105,6 +105,11 @@ func TestAutomaticCompaction(t *testing.T) {
 			asked: []string{"summary", "summary", "main"}, kept: 4,
 			events: slices.Concat(begun, []string{"context.captured", "model.failed"}, summarised, answeredRun),
 		},
+		"the request for a summary is too long": {
+			old: []int{8000, 8000}, prompt: 9000, replies: []reply{fails(provider.ClassOverflow), says("first part"), says("all of it"), says("done")}, want: completed,
+			asked: []string{"summary", "summary", "summary", "main"}, kept: 4,
+			events: slices.Concat(begun, []string{"context.captured", "model.failed", "context.captured", "model.completed"}, summarised, answeredRun),
+		},
 		"the summary was cut off": {
 			old: []int{8000, 8000}, prompt: 8000, replies: []reply{stops("half", message.StopLength), says("done")}, want: completed, asked: []string{"summary", "main"},
 			events: slices.Concat(begun, []string{"context.captured", "model.completed"}, answeredRun),

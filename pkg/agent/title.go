@@ -49,7 +49,7 @@ func (l *loop) startTitle(ctx context.Context) error {
 		return nil //nolint:nilerr // a model that cannot be used fails its own request
 	}
 	a.budget, err = budget.Measure(budget.Request{System: a.system, Messages: a.messages}, options, nil)
-	if err != nil || !a.budget.Fits {
+	if err != nil || !a.budget.Allowed() {
 		return nil //nolint:nilerr // as above
 	}
 	captured, err := l.captureAside(ctx, a)
