@@ -247,7 +247,8 @@ const lookTimeout = 5 * time.Second
 func (a *Admission) look(ctx context.Context, l look) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	there, err := true, error(nil)
+	there := true
+	var err error
 	if l.ask {
 		there, err = a.Queue.Has(ctx, l.item.Namespace, l.item.RunUID)
 	} else {

@@ -45,12 +45,6 @@ func nameOf(run string) types.NamespacedName {
 	return types.NamespacedName{Namespace: item.Namespace, Name: item.RunName}
 }
 
-// pass lets time go by and the admission come to rest.
-func pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
 // TestAdmissionPutsOnce puts a run's item as soon as it is wanted, and no second one while it is there.
 func TestAdmissionPutsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

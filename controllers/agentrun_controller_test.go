@@ -73,7 +73,7 @@ func TestOneRun(t *testing.T) {
 		if len(writes)+1 > 10 { // the event is one more
 			t.Errorf("%d writes for one run: %v", len(writes), writes)
 		}
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		w.settle()
 		if later := w.taken(); len(later) != 0 {
 			t.Errorf("writes without news: %v", later)
@@ -89,7 +89,7 @@ func TestThreeRuns(t *testing.T) {
 		w.taken()
 		for _, name := range []string{"c", "a", "b"} {
 			w.create(newRun(name))
-			time.Sleep(2 * time.Second)
+			pass(2 * time.Second)
 		}
 		w.settle()
 		for i, name := range []string{"c", "a", "b"} {
@@ -99,7 +99,7 @@ func TestThreeRuns(t *testing.T) {
 			if got := w.run(name).Status.Ordinal; got != int64(i+1) {
 				t.Errorf("run %s has ordinal %d, want %d", name, got, i+1)
 			}
-			time.Sleep(20 * time.Second)
+			pass(20 * time.Second)
 			w.settle()
 			w.work(name, says("hello"), nil)
 			w.settle()
@@ -127,7 +127,7 @@ func TestRunEndedWhileNobodyLooked(t *testing.T) {
 		w := newWorld(t, nil, nil, newProvider(), newSession(), run)
 		w.work("first", says("hello"), nil)
 		ended := time.Now()
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		w.settle()
 		got := w.run("first")
 		if state(got) != "True Completed, finished" || len(got.Finalizers) != 0 || got.Status.CompletionTime.Sub(ended).Abs() > time.Second {
@@ -164,7 +164,7 @@ func TestProgressIsThrottled(t *testing.T) {
 		for range 60 {
 			append1(runevent.Event{Type: runevent.TypeBody, Text: "x"})
 			w.settle()
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		writes := w.taken()
 		if len(writes) == 0 || len(writes) > 6 {
@@ -184,7 +184,7 @@ func TestRestoredRuns(t *testing.T) {
 		w.work("a", says("hello"), nil)
 		w.work("b", fails(provider.ClassAuth), nil)
 		w.work("c", says("hello"), nil)
-		time.Sleep(24 * time.Hour) // their time to start is long over
+		pass(24 * time.Hour) // their time to start is long over
 		w.settle()
 		for name, want := range map[string]string{"a": "True Completed, finished", "b": "False ProviderAuthFailed, finished", "c": "True Completed, finished"} {
 			run := w.run(name)
@@ -209,10 +209,10 @@ func TestRunBegunWhileNobodyHeard(t *testing.T) {
 		w.create(newRun("first"))
 		w.settle()
 		w.log.deaf()
-		time.Sleep(599 * time.Second) // of 600
+		pass(599 * time.Second) // of 600
 		w.work("first", says("hello"), nil)
 		for range 60 {
-			time.Sleep(time.Second)
+			pass(time.Second)
 			w.reconcile()
 		}
 		if got := state(w.run("first")); got != "True Completed, finished" {

@@ -63,18 +63,13 @@ func decideRun(f runFacts) runDecision {
 	if f.run.IsFinished() {
 		return decideFinished(f)
 	}
-	if f.namespaceEnding && f.patience() <= 0 && (f.unsaved || f.log.Unavailable) {
-		end := verdict{api.RunReasonSessionDeleted, "the namespace is being deleted and the stores do not answer: how far the run came is not recorded"}
-		return runDecision{status: f.refused(end), done: true, release: hasFinalizer(f.run)}
+	if end := f.unrecorded(); end != nil {
+		return f.over(*end)
 	}
 	own := f.session != nil && f.run.DeletionTimestamp.IsZero() && ownedBy(f.run) == ""
 	if f.passed() {
-		switch {
-		case !f.past.Known:
+		if !f.past.Known {
 			return runDecision{own: own} // it is being read
-		case f.past.Corrupt:
-			end := verdict{api.RunReasonInternalError, "the run has ended; its run events, which say how, cannot be read"}
-			return runDecision{status: f.refused(end), done: true, release: hasFinalizer(f.run)}
 		}
 		f.log = f.past
 	}
@@ -101,6 +96,23 @@ func decideRun(f runFacts) runDecision {
 		d.hold = true
 	}
 	return d
+}
+
+// over ends a run whose end no run event tells.
+func (f runFacts) over(end verdict) runDecision {
+	return runDecision{status: f.refused(end), done: true, release: hasFinalizer(f.run)}
+}
+
+// unrecorded is why a run is over that may have begun, although no end of it can be read or written; nil for one that has
+// to wait for that.
+func (f runFacts) unrecorded() *verdict {
+	switch {
+	case f.namespaceEnding && f.patience() <= 0 && (f.unsaved || f.log.Unavailable):
+		return &verdict{api.RunReasonSessionDeleted, "the namespace is being deleted and the stores do not answer: how far the run came is not recorded"}
+	case f.passed() && f.past.Corrupt:
+		return &verdict{api.RunReasonInternalError, "the run has ended; its run events, which say how, cannot be read"}
+	}
+	return nil
 }
 
 // namespacePatience is how long a run that cannot be ended, because the stores do not answer, holds up the deletion of its
@@ -132,14 +144,13 @@ func (f runFacts) waiting() string {
 // begun the run just before. One that is known to no worker is ended when the log was read at all: an object that was
 // restored from a backup may be behind it.
 func (f runFacts) leave(end verdict) runDecision {
-	over := runDecision{status: f.refused(end), done: true, release: hasFinalizer(f.run)}
 	if f.session == nil {
-		return over
+		return f.over(end)
 	}
 	wait := runDecision{status: f.stopping(end), requeue: time.Second}
 	if !hasFinalizer(f.run) {
 		if f.log.Known && !f.log.Unavailable || f.log.Unavailable && f.cancelling() {
-			return over
+			return f.over(end)
 		}
 		return wait
 	}
@@ -148,7 +159,7 @@ func (f runFacts) leave(end verdict) runDecision {
 		left = f.leaving.Add(endGrace).Sub(f.now)
 	}
 	if left <= 0 && !f.stale() {
-		return over
+		return f.over(end)
 	}
 	wait.item, wait.leaving, wait.requeue = f.item(worker.KindCancel), true, max(left, wait.requeue)
 	return wait

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -157,8 +158,8 @@ func ends(reason, message string, more ...string) map[string]string {
 
 func pairs(of ...string) map[string]string {
 	out := map[string]string{}
-	for i := 0; i < len(of); i += 2 {
-		out[of[i]] = of[i+1]
+	for pair := range slices.Chunk(of, 2) {
+		out[pair[0]] = pair[1]
 	}
 	for key, value := range out {
 		if value == "" {

@@ -87,10 +87,10 @@ func (f runFacts) progressed() *api.AgentRunStatus {
 	status, run := f.base(), f.log.State.Run
 	started := seconds(run.StartedAt)
 	status.StartTime = &started
-	status.Turn, status.ModelRequests, status.ToolCalls = int32(run.Turn), int32(run.Requests), int32(run.ToolCalls) //nolint:gosec // bounded by limits.maxTurns
-	status.RequestsWithoutUsage = int32(run.Usage.RequestsWithoutUsage)                                              //nolint:gosec // bounded by Requests
+	status.Turn, status.ModelRequests, status.ToolCalls = int32(run.Turn), int32(run.Requests), int32(run.ToolCalls)
+	status.RequestsWithoutUsage = int32(run.Usage.RequestsWithoutUsage)
 	status.Usage = kube.UsageOf(run.Usage)
-	status.Worker = &api.RunWorker{Identity: run.Worker, Attempt: int32(run.Attempt)} //nolint:gosec // bounded by limits.maxAttempts
+	status.Worker = &api.RunWorker{Identity: run.Worker, Attempt: int32(run.Attempt)}
 	status.LastSequence = f.log.State.Head.Sequence
 	if ref := f.log.State.StateRef; ref != nil {
 		status.Head = ref.Digest.String()
@@ -155,7 +155,7 @@ func (f runFacts) ended(status *api.AgentRunStatus, event *runevent.Event) {
 		f.set(status, api.ConditionAccepted, metav1.ConditionFalse, event.Reason, event.Message)
 	}
 	if event.Class != "" {
-		status.Failure = &api.RunFailure{Class: event.Class, HTTPStatus: int32(event.HTTPStatus), Retryable: event.Retryable} //nolint:gosec // a status code
+		status.Failure = &api.RunFailure{Class: event.Class, HTTPStatus: int32(event.HTTPStatus), Retryable: event.Retryable}
 		if event.Detail != nil {
 			status.Failure.Detail = event.Detail.Digest.String()
 		}

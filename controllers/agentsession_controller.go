@@ -122,10 +122,13 @@ func (r *AgentSessionReconciler) orphaned(ctx context.Context, f sessionFacts) (
 	}
 	run = &api.AgentRun{}
 	err := r.Direct.Get(ctx, client.ObjectKey{Namespace: f.session.Namespace, Name: f.log.State.Run.Name}, run)
-	if client.IgnoreNotFound(err) != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
 		return false, fmt.Errorf("get the live run: %w", err)
 	}
-	return err != nil || string(run.UID) != f.log.State.Run.UID, nil
+	return string(run.UID) != f.log.State.Run.UID, nil
 }
 
 // forget notes which history a session has, and drops what is known of one that it had before, or of a session that is
@@ -193,7 +196,7 @@ func (r *AgentSessionReconciler) missing(ctx context.Context, owner *api.AgentSe
 			return nil, fmt.Errorf("get Secret %s: %w", ref.Name, err)
 		}
 		if _, problem := kube.SecretValue(object, ref.Key); problem != nil {
-			return &verdict{api.SessionReasonSecretNotFound, problem.Message}, nil
+			return &verdict{api.SessionReasonSecretNotFound, problem.Message}, nil //nolint:nilerr // the problem is the answer
 		}
 	}
 	for _, ref := range sessionConfigMaps(owner) {
@@ -211,7 +214,7 @@ func (r *AgentSessionReconciler) missing(ctx context.Context, owner *api.AgentSe
 			return &verdict{api.SessionReasonConfigMapNotFound, fmt.Sprintf("ConfigMap %s has no key %s: add it", ref.Name, ref.Key)}, nil
 		}
 	}
-	return nil, nil
+	return nil, nil //nolint:nilnil // nothing is missing
 }
 
 func (r *AgentSessionReconciler) report(ctx context.Context, owner *api.AgentSession, d sessionDecision) error {

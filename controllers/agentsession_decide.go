@@ -123,7 +123,7 @@ func (f sessionFacts) live() (run *api.AgentRun, live bool) {
 // unsettled counts runs that have not ended or are still held.
 func (f sessionFacts) unsettled() int {
 	n := 0
-	if f.orphaned && !(f.namespaceEnding && (f.storageDown || f.streamDown)) {
+	if down := f.storageDown || f.streamDown; f.orphaned && (!f.namespaceEnding || !down) {
 		n++
 	}
 	for i := range f.runs {

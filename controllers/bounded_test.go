@@ -100,7 +100,7 @@ func TestRunStatusIsBounded(t *testing.T) {
 			var written *api.AgentRunStatus
 			c := newClient(t, interceptor.Funcs{
 				SubResourcePatch: func(_ context.Context, _ client.Client, _ string, o client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
-					written = o.(*api.AgentRun).Status.DeepCopy() //nolint:forcetypeassert // the run reconciler writes no other status
+					written = o.(*api.AgentRun).Status.DeepCopy()
 					return nil
 				},
 			})
@@ -147,7 +147,7 @@ func TestSessionStatusIsBounded(t *testing.T) {
 			var written *api.AgentSessionStatus
 			c := newClient(t, interceptor.Funcs{
 				SubResourcePatch: func(_ context.Context, _ client.Client, _ string, o client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
-					written = o.(*api.AgentSession).Status.DeepCopy() //nolint:forcetypeassert // the session reconciler writes no other status
+					written = o.(*api.AgentSession).Status.DeepCopy()
 					return nil
 				},
 			})

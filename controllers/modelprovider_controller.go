@@ -104,7 +104,7 @@ func (r *ModelProviderReconciler) secrets(ctx context.Context, facts *providerFa
 		}
 		if _, problem := kube.SecretValue(object, ref.Key); problem != nil {
 			facts.missing = &verdict{api.ProviderReasonSecretNotFound, problem.Message}
-			return nil
+			return nil //nolint:nilerr // the problem is one of the facts
 		}
 		if at := changedAt(object); at.After(facts.changed) {
 			facts.changed = at

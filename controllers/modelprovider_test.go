@@ -193,7 +193,7 @@ func TestRefusedCredential(t *testing.T) {
 			t.Errorf("without a Secret: %s", got)
 		}
 		w.secret("wrong")
-		time.Sleep(referenceInterval)
+		pass(referenceInterval)
 		if got := ready(); got != "Ready, Ready" {
 			t.Errorf("with a Secret: %s", got)
 		}
@@ -204,10 +204,10 @@ func TestRefusedCredential(t *testing.T) {
 		if got := ready(); got != "AuthFailed, ProviderNotReady" {
 			t.Errorf("after a refusal: %s", got)
 		}
-		time.Sleep(progressInterval)
+		pass(progressInterval)
 		w.settle()
 		w.taken()
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		if got := ready(); got != "AuthFailed, ProviderNotReady" || len(w.queue.names()) != 0 {
 			t.Errorf("after a while: %s, queue %v", got, w.queue.names())
 		}
@@ -218,12 +218,12 @@ func TestRefusedCredential(t *testing.T) {
 		if got := ready(); got != "Ready, Ready" || len(w.queue.names()) != 1 {
 			t.Errorf("after the Secret was changed: %s, queue %v", got, w.queue.names())
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		w.work("second", fails(provider.ClassAuth), nil) // the new one is wrong, too
 		if got := ready(); got != "AuthFailed, ProviderNotReady" {
 			t.Errorf("after another refusal: %s", got)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		w.changes["models"] = time.Now() // the provider's spec names another endpoint
 		if got := ready(); got != "Ready, Ready" {
 			t.Errorf("after the spec was changed: %s", got)
@@ -244,7 +244,7 @@ func TestAnswerClearsARefusal(t *testing.T) {
 		if got := ready(); got != "AuthFailed" {
 			t.Fatalf("after a refusal: %s", got)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		w.create(newRun("second")) // one that had begun before
 		w.work("second", says("hello"), nil)
 		w.settle()

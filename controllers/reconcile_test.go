@@ -46,7 +46,7 @@ func TestReconcileNeverWaits(t *testing.T) {
 			if took := time.Since(began); took != 0 {
 				t.Fatalf("reconciling took %s", took)
 			}
-			time.Sleep(7 * time.Second)
+			pass(7 * time.Second)
 		}
 		conditions := w.session("chat").Status.Conditions
 		if got := conditions[0]; got.Reason != api.SessionReasonStorageUnavailable || got.Status != metav1.ConditionFalse {
@@ -61,9 +61,9 @@ func TestReconcileNeverWaits(t *testing.T) {
 		log.set(nil, false)
 		store.set(nil, false)
 		w.queue.set(func() { w.queue.hang = false })
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		w.settle()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		w.settle()
 		if got := state(w.run("cancelled")); got != "False Cancelled, finished" {
 			t.Errorf("afterwards the cancelled run is %s", got)
@@ -125,7 +125,7 @@ func TestFinalizerConflicts(t *testing.T) {
 		for range 10 {
 			held := hasFinalizer(w.run("first"))
 			w.reconcile()
-			time.Sleep(time.Second)
+			pass(time.Second)
 			if names := w.queue.names(); len(names) > 0 && !held {
 				t.Fatalf("queue %v before the finalizer was there", names)
 			}
@@ -188,7 +188,7 @@ func TestDeletedSession(t *testing.T) {
 				}
 				w.work("first", nil, agent.ErrSessionDeleted)
 				w.settle()
-				time.Sleep(10 * time.Second)
+				pass(10 * time.Second)
 				w.settle()
 				if err := w.client.Get(w.ctx, client.ObjectKeyFromObject(owner), owner); !apierrors.IsNotFound(err) {
 					t.Errorf("the session is still there: %v", err)
@@ -222,7 +222,7 @@ func TestNamespaceEndsDuringAnOutage(t *testing.T) {
 		}
 		for range 5 * 60 {
 			w.reconcile()
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		runs, sessions := &api.AgentRunList{}, &api.AgentSessionList{}
 		for _, list := range []client.ObjectList{runs, sessions} {

@@ -44,7 +44,7 @@ import (
 // synctest bubble.
 type world struct {
 	t         *testing.T
-	ctx       context.Context //nolint:containedctx // ends with the test
+	ctx       context.Context
 	client    client.WithWatch
 	log       *followedLog
 	store     cas.Store
@@ -342,8 +342,7 @@ func (w *world) settle() {
 		before := len(w.writes)
 		w.mu.Unlock()
 		w.reconcile()
-		time.Sleep(200 * time.Millisecond) // heads are read, items are put
-		synctest.Wait()
+		pass(200 * time.Millisecond) // heads are read, items are put
 		w.reconcile()
 		w.mu.Lock()
 		after := len(w.writes)
@@ -353,6 +352,12 @@ func (w *world) settle() {
 		}
 	}
 	w.t.Fatalf("the world does not come to rest: %v", w.writes)
+}
+
+// pass moves the bubble's clock and lets everything in it come to rest.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // moves the clock of the bubble, no real time
+	synctest.Wait()
 }
 
 func (w *world) reconcile() {

@@ -47,7 +47,7 @@ func (i informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.Res
 	i.objects.mu.Lock()
 	defer i.objects.mu.Unlock()
 	i.objects.handlers = append(i.objects.handlers, handler)
-	return nil, nil //nolint:nilnil // nobody asks for it
+	return nil, nil
 }
 
 func (o *objects) GetInformer(context.Context, client.Object, ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {

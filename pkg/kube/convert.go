@@ -175,7 +175,7 @@ func BudgetOf(b budget.ContextBudget, dispatched *bool) *api.ContextBudget {
 // usedPercent is the estimate in per cent of the window, rounded down. Both are at most 2^53 - 1, so a hundredfold of
 // either is an int64.
 func usedPercent(estimate, window int64) int32 {
-	return int32(min(estimate*100/window, math.MaxInt32)) //nolint:gosec // bounded by min
+	return int32(min(estimate*100/window, math.MaxInt32))
 }
 
 // UsageOf converts summed usage; nil when no provider reported anything.
@@ -188,9 +188,9 @@ func UsageOf(t session.Totals) *api.TokenUsage {
 
 // SourcesOf counts the rows of an assembly record by where they came from.
 func SourcesOf(record session.AssemblyRecord) *api.InputSources {
-	out := &api.InputSources{HistoryMessageCount: int32(record.HistoryMessageCount), SkillExpansions: int32(len(record.SkillExpansions))} //nolint:gosec // counts of messages in memory
+	out := &api.InputSources{HistoryMessageCount: int32(record.HistoryMessageCount), SkillExpansions: int32(len(record.SkillExpansions))}
 	for _, run := range record.Sources {
-		n := int32(run.Count) //nolint:gosec // a count of messages in memory
+		n := int32(run.Count)
 		switch run.Type {
 		case projection.SourceHistory:
 			out.History += n
