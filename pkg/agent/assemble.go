@@ -266,7 +266,10 @@ func (l *loop) record(request assembled, dispatched bool) session.AssemblyRecord
 		Sources:             session.PackSources(request.Projection.Sources),
 		SkillExpansions:     request.Projection.SkillExpansions,
 		Budget:              request.budget, Estimator: l.estimator().Name(), State: l.state.StateRef,
-		Prefix: request.Prefix, Dispatched: dispatched,
+		Dispatched: dispatched,
+	}
+	if l.cfg.Model.Thinking != provider.ThinkingNone {
+		record.Prefix = request.Prefix
 	}
 	for _, section := range l.cfg.Sections {
 		record.Admitted.Sections = append(record.Admitted.Sections, session.AdmittedSection{ID: section.Name, Digest: cas.Of([]byte(section.Text))})

@@ -41,7 +41,11 @@ func Encode(data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d bytes, an object has at most %d", cas.ErrTooLarge, len(data), cas.MaxObject)
 	}
 	if len(data) > minCompress {
-		enc, err := encoder()
+		open := encoder
+		if len(data) <= thorough {
+			open = bestEncoder
+		}
+		enc, err := open()
 		if err != nil {
 			return nil, fmt.Errorf("start compressor: %w", err)
 		}
@@ -132,14 +136,25 @@ func ReadVerified(r io.Reader, ref cas.Ref) ([]byte, error) {
 // maxParallel bounds the compressors and decompressors of the process, because each holds some megabytes once used.
 const maxParallel = 4
 
-var encoder = sync.OnceValues(func() (*zstd.Encoder, error) {
+// thorough is the size up to which an object is compressed as well as can be: manifests are most of what is stored, and
+// small enough for that to take less time than the put does.
+const thorough = 64 << 10
+
+var encoder, bestEncoder = sync.OnceValues(newEncoder(zstd.SpeedDefault)), sync.OnceValues(newEncoder(zstd.SpeedBestCompression))
+
+func newEncoder(level zstd.EncoderLevel) func() (*zstd.Encoder, error) {
+	return func() (*zstd.Encoder, error) { return openEncoder(level) }
+}
+
+func openEncoder(level zstd.EncoderLevel) (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil,
+		zstd.WithEncoderLevel(level),
 		zstd.WithEncoderConcurrency(min(maxParallel, runtime.GOMAXPROCS(0))),
 		zstd.WithEncoderCRC(false), // the digest is the checksum
 		zstd.WithWindowSize(1<<20),
 		zstd.WithLowerEncoderMem(true),
 	)
-})
+}
 
 var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil,
