@@ -53,7 +53,7 @@ func TestAnthropicModels(t *testing.T) {
 	c := start(t, "model: m\nwindow: 9\nmaxTokens: 3\nreplies: [{}]\n---\nmodel: o\nreplies: [{}]\n")
 	header := map[string]string{"Anthropic-Version": "2023-06-01"}
 	const m = `{"type":"model","id":"m","display_name":"m","created_at":"1970-01-01T00:00:00Z","max_input_tokens":9,"max_tokens":3,"lifecycle":"active"}`
-	const o = `{"type":"model","id":"o","display_name":"o","created_at":"1970-01-01T00:00:00Z","max_input_tokens":200000,"max_tokens":64000,"lifecycle":"active"}`
+	const o = `{"type":"model","id":"o","display_name":"o","created_at":"1970-01-01T00:00:00Z","max_input_tokens":null,"max_tokens":null,"lifecycle":"active"}`
 	for path, want := range map[string]string{
 		"/v1/models":   `{"data":[` + m + `,` + o + `],"has_more":false,"first_id":"m","last_id":"o"}`,
 		"/v1/models/m": m,
@@ -62,6 +62,10 @@ func TestAnthropicModels(t *testing.T) {
 		if got := c.do("GET", path, "", header); string(got.body) != want+"\n" {
 			t.Errorf("%s:\n got %s\nwant %s", path, got.body, want)
 		}
+	}
+	const compatible = `{"id":"m","object":"model","created":0,"owned_by":"modelserver","max_model_len":9}`
+	if got := c.do("GET", "/v1/models/m", "", nil); string(got.body) != compatible+"\n" {
+		t.Errorf("got %s\nwant %s", got.body, compatible)
 	}
 }
 

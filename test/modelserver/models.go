@@ -10,8 +10,8 @@ type anthropicModel struct {
 	ID             string `json:"id"`
 	DisplayName    string `json:"display_name"`
 	CreatedAt      string `json:"created_at"`
-	MaxInputTokens int64  `json:"max_input_tokens"`
-	MaxTokens      int64  `json:"max_tokens"`
+	MaxInputTokens *int64 `json:"max_input_tokens"`
+	MaxTokens      *int64 `json:"max_tokens"`
 	Lifecycle      string `json:"lifecycle"`
 }
 
@@ -20,28 +20,25 @@ type openAIModel struct {
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
+	// MaxModelLen is what vLLM adds to OpenAI's own fields, which tell no limits.
+	MaxModelLen *int64 `json:"max_model_len,omitempty"`
 }
 
-// What /v1/models says of a script that sets no limits.
-const (
-	defaultWindow    = 200_000
-	defaultMaxTokens = 64_000
-)
+// limit is a limit of a script; nil for one that it does not set.
+func limit(n int64) *int64 {
+	if n <= 0 {
+		return nil
+	}
+	return &n
+}
 
 func describeAnthropic(m *model) anthropicModel {
-	d := anthropicModel{Type: "model", ID: m.name, DisplayName: m.name, CreatedAt: "1970-01-01T00:00:00Z",
-		MaxInputTokens: defaultWindow, MaxTokens: defaultMaxTokens, Lifecycle: "active"}
-	if m.script.Window > 0 {
-		d.MaxInputTokens = m.script.Window
-	}
-	if m.script.MaxTokens > 0 {
-		d.MaxTokens = m.script.MaxTokens
-	}
-	return d
+	return anthropicModel{Type: "model", ID: m.name, DisplayName: m.name, CreatedAt: "1970-01-01T00:00:00Z",
+		MaxInputTokens: limit(m.script.Window), MaxTokens: limit(m.script.MaxTokens), Lifecycle: "active"}
 }
 
 func describeOpenAI(m *model) openAIModel {
-	return openAIModel{ID: m.name, Object: "model", OwnedBy: "modelserver"}
+	return openAIModel{ID: m.name, Object: "model", OwnedBy: "modelserver", MaxModelLen: limit(m.script.Window)}
 }
 
 func (s *Server) loaded() []*model {

@@ -42,6 +42,7 @@ func Run(t *testing.T, a Adapter) {
 	t.Run("guard", func(t *testing.T) { guards(t, a) })
 	t.Run("endings", func(t *testing.T) { endings(t, a) })
 	t.Run("network", func(t *testing.T) { network(t, a) })
+	t.Run("listing", func(t *testing.T) { listing(t, a) })
 }
 
 // Request is a small request for the adapter's protocol whose guard lets everything pass.

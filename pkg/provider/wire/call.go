@@ -17,6 +17,8 @@ var errSecondRequest = errors.New("a call makes one request only")
 type call struct {
 	guard func([]byte) error
 	hook  func([]byte) ([]byte, error)
+	// document says that one JSON document is the answer to wait for, instead of an event stream.
+	document bool
 
 	used       bool
 	dispatched bool

@@ -22,7 +22,7 @@ type transport struct {
 	maxBytes int64
 }
 
-// answerError is an HTTP answer that is no event stream. It is returned instead of the answer, so that no SDK gets to
+// answerError is an HTTP answer that is not what was asked for: an event stream, or a JSON document. It is returned instead of the answer, so that no SDK gets to
 // interpret it.
 type answerError struct {
 	status int
@@ -34,7 +34,7 @@ type answerError struct {
 
 func (e *answerError) Error() string {
 	if e.code != "" {
-		return "the provider's answer is no event stream: " + e.code
+		return "the provider's answer is not what was asked for: " + e.code
 	}
 	return "the provider answered " + http.StatusText(e.status)
 }
@@ -52,8 +52,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, w := watch(req.Context(), t.idle, t.total)
 	out := req.WithContext(ctx)
 	out.ContentLength = int64(len(body))
-	out.GetBody = func() (io.ReadCloser, error) { return w.upload(body), nil }
-	out.Body = w.upload(body)
+	out.GetBody, out.Body = nil, nil
+	if len(body) > 0 {
+		out.GetBody = func() (io.ReadCloser, error) { return w.upload(body), nil }
+		out.Body = w.upload(body)
+	}
 	c.dispatched = true
 	resp, err := t.network.RoundTrip(out)
 	if err != nil {
@@ -63,7 +66,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	w.alive()
 	c.status, c.header = resp.StatusCode, resp.Header
 	stream := &streamBody{raw: resp.Body, in: resp.Body, watch: w, left: t.maxBytes}
-	if err := accept(resp, stream); err != nil {
+	if c.document {
+		stream.left = min(stream.left, maxDocument)
+	}
+	if err := accept(resp, stream, c.document); err != nil {
 		stream.abandon()
 		return nil, err
 	}
@@ -80,8 +86,8 @@ func readBody(req *http.Request) ([]byte, error) {
 	return io.ReadAll(req.Body)
 }
 
-// accept returns an error for every answer that is no event stream.
-func accept(resp *http.Response, body *streamBody) error {
+// accept returns an error for every answer that is no event stream, or no JSON document where that is wanted.
+func accept(resp *http.Response, body *streamBody, document bool) error {
 	switch strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding"))) {
 	case "", "identity":
 	case "gzip", "x-gzip":
@@ -95,6 +101,9 @@ func accept(resp *http.Response, body *streamBody) error {
 	case resp.StatusCode < 200 || resp.StatusCode >= 300:
 		return capture(resp, body, "")
 	}
+	if document {
+		return acceptDocument(resp, body)
+	}
 	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err == nil && media == "text/event-stream" {
 		return nil
@@ -107,6 +116,17 @@ func accept(resp *http.Response, body *streamBody) error {
 		return capture(resp, body, "html_response")
 	}
 	return nil
+}
+
+// acceptDocument goes by the first byte alone: some servers mislabel their JSON.
+func acceptDocument(resp *http.Response, body *streamBody) error {
+	switch body.first() {
+	case '{', '[':
+		return nil
+	case '<':
+		return capture(resp, body, "html_response")
+	}
+	return capture(resp, body, "no_json")
 }
 
 func capture(resp *http.Response, body *streamBody, code string) error {
