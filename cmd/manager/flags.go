@@ -28,6 +28,7 @@ type config struct {
 	leaderElect          bool
 	leaderElectNamespace string
 	metricsAddress       string
+	pprofAddress         string
 	healthAddress        string
 	viewerURL            string
 	allowLoopback        bool
@@ -63,6 +64,7 @@ func parse(args []string) (config, error) {
 	fs.DurationVar(&c.headsInterval, "heads-interval", 500*time.Millisecond, "how long a session's run events rest between two reads for status")
 	fs.BoolVar(&c.leaderElect, "leader-elect", true, "elect a leader among the controllers")
 	fs.StringVar(&c.leaderElectNamespace, "leader-elect-namespace", "", "namespace of the leader's Lease; the Pod's own when empty")
+	fs.StringVar(&c.pprofAddress, "pprof-address", "", "where Go profiles are served, for example 127.0.0.1:6060; empty serves none. Whoever reaches it sees the process's memory")
 	fs.StringVar(&c.metricsAddress, "metrics-address", "0", "where /metrics is served, for example :8443; 0 serves none")
 	fs.StringVar(&c.healthAddress, "health-address", "0", "where /healthz and /readyz are served, for example :8081; 0 serves none")
 	fs.StringVar(&c.viewerURL, "viewer-url", "", "where people reach the viewer, for status.trajectoryURL")

@@ -176,6 +176,7 @@ func (p *parts) manager() (ctrl.Manager, error) {
 		LeaderElectionNamespace: p.leaderElectNamespace,
 		Metrics:                 metricsserver.Options{BindAddress: p.metricsAddress},
 		HealthProbeBindAddress:  p.healthAddress,
+		PprofBindAddress:        p.pprofAddress,
 		Cache:                   cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 		Client:                  client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
 	})

@@ -219,10 +219,16 @@ func (l *loop) capture(ctx context.Context, request assembled, dispatched bool) 
 	return out, err
 }
 
-// start is where in history the request's first row stands, so that its segments are those of the history.
+// start is the history index at which the request's first row would stand if each row had one: with it, segments of the
+// request's list end where those of the history do, also behind rows that are not from the history.
 func (r assembled) start() int {
-	if sources := r.Projection.Sources; len(sources) > 0 && sources[0].Type == projection.SourceCompaction {
-		return sources[0].SummarizedBefore - 1
+	sources := r.Projection.Sources
+	for row := len(sources) - 1; row >= 0; row-- {
+		if sources[row].Type != projection.SourceHistory {
+			continue
+		}
+		start := (sources[row].MessageIndex - row) % cas.SegmentLength
+		return (start + cas.SegmentLength) % cas.SegmentLength
 	}
 	return 0
 }

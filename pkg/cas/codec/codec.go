@@ -43,7 +43,7 @@ func Encode(data []byte) ([]byte, error) {
 	if len(data) > minCompress {
 		open := encoder
 		if len(data) <= thorough {
-			open = bestEncoder
+			open = thoroughEncoder
 		}
 		enc, err := open()
 		if err != nil {
@@ -136,11 +136,11 @@ func ReadVerified(r io.Reader, ref cas.Ref) ([]byte, error) {
 // maxParallel bounds the compressors and decompressors of the process, because each holds some megabytes once used.
 const maxParallel = 4
 
-// thorough is the size up to which an object is compressed as well as can be: manifests are most of what is stored, and
-// small enough for that to take less time than the put does.
+// thorough is the size up to which an object is compressed with more effort: manifests are most of what is stored, and
+// take microseconds. The level above costs a millisecond for each, because its tables do not fit a processor's cache.
 const thorough = 64 << 10
 
-var encoder, bestEncoder = sync.OnceValues(newEncoder(zstd.SpeedDefault)), sync.OnceValues(newEncoder(zstd.SpeedBestCompression))
+var encoder, thoroughEncoder = sync.OnceValues(newEncoder(zstd.SpeedDefault)), sync.OnceValues(newEncoder(zstd.SpeedBetterCompression))
 
 func newEncoder(level zstd.EncoderLevel) func() (*zstd.Encoder, error) {
 	return func() (*zstd.Encoder, error) { return openEncoder(level) }
@@ -149,6 +149,7 @@ func newEncoder(level zstd.EncoderLevel) func() (*zstd.Encoder, error) {
 func openEncoder(level zstd.EncoderLevel) (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil,
 		zstd.WithEncoderLevel(level),
+		zstd.WithAllLitEntropyCompression(true), // digests have no matches, but few different characters
 		zstd.WithEncoderConcurrency(min(maxParallel, runtime.GOMAXPROCS(0))),
 		zstd.WithEncoderCRC(false), // the digest is the checksum
 		zstd.WithWindowSize(1<<20),
