@@ -68,7 +68,7 @@ var allowed = map[string][]string{
 	"pkg/trajectory/server/kubeauth": {"api/v1alpha1", "pkg/trajectory/server", "pkg/trajectory"},
 	"api/v1alpha1":                   {},
 	"api/openapi":                    {},
-	"controllers":                    {"api/v1alpha1", "pkg/kube", "pkg/agent", "pkg/worker", "pkg/session", "pkg/runevent", "pkg/cas", "pkg/budget", "pkg/message"},
+	"controllers":                    {"api/v1alpha1", "pkg/kube", "pkg/agent", "pkg/worker", "pkg/session", "pkg/runevent", "pkg/cas", "pkg/budget", "pkg/message", "pkg/provider"},
 	"web":                            {},
 	"cmd/...":                        {"..."},
 	"test/...":                       {"..."},

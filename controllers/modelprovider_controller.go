@@ -17,19 +17,24 @@ import (
 	"github.com/agentloop/agentloop/pkg/kube"
 )
 
-// ModelProviderReconciler says whether sessions can use a provider. It sends the endpoint nothing: that a credential was
-// refused it learns from runs.
+// ModelProviderReconciler says whether sessions can use a provider, for which it sends the endpoint nothing: that a
+// credential was refused it learns from runs. What the provider tells about its models is asked in the background.
 type ModelProviderReconciler struct {
 	client.Client
 	// Direct reads Secrets and ConfigMaps past the cache.
 	Direct client.Reader
-	Now    func() time.Time
+	// Listings is what providers tell about their models; nil when they are not asked.
+	Listings *Listings
+	Now      func() time.Time
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *ModelProviderReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	target := &api.ModelProvider{}
 	if err := r.Get(ctx, req.NamespacedName, target); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Listings.Forget(req.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	facts, err := r.observe(ctx, target)
@@ -37,7 +42,7 @@ func (r *ModelProviderReconciler) Reconcile(ctx context.Context, req ctrl.Reques
 		return resultOf(err)
 	}
 	problem := facts.problem()
-	if err := r.report(ctx, target, problem); err != nil {
+	if err := r.report(ctx, target, problem, r.verified(facts, problem)); err != nil {
 		return resultOf(err)
 	}
 	// Secrets and ConfigMaps are not watched: they are looked at again, sooner while something is wrong.
@@ -109,6 +114,7 @@ func (r *ModelProviderReconciler) secrets(ctx context.Context, facts *providerFa
 		if at := changedAt(object); at.After(facts.changed) {
 			facts.changed = at
 		}
+		facts.versions += object.ResourceVersion + " "
 	}
 	return nil
 }
@@ -123,6 +129,7 @@ func (r *ModelProviderReconciler) certificates(ctx context.Context, facts *provi
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("get ConfigMap %s: %w", ref.Name, err)
 	}
+	facts.versions += object.ResourceVersion
 	if facts.caBundle = []byte(object.Data[ref.Key]); len(facts.caBundle) == 0 {
 		facts.caBundle = object.BinaryData[ref.Key]
 	}
@@ -132,7 +139,19 @@ func (r *ModelProviderReconciler) certificates(ctx context.Context, facts *provi
 	return nil
 }
 
-func (r *ModelProviderReconciler) report(ctx context.Context, target *api.ModelProvider, problem *verdict) error {
+// verified says whether the models are declared as the provider tells them; nil when providers are not asked. A provider
+// that sessions cannot use is not asked either.
+func (r *ModelProviderReconciler) verified(facts providerFacts, problem *verdict) *check {
+	if r.Listings == nil {
+		return nil
+	}
+	if problem != nil {
+		return &check{metav1.ConditionUnknown, verdict{api.ProviderReasonNotChecked, "the provider is asked for its models when it is Ready"}}
+	}
+	return verifyModels(facts.target.Spec.Models, r.Listings.Get(facts.target, facts.versions))
+}
+
+func (r *ModelProviderReconciler) report(ctx context.Context, target *api.ModelProvider, problem *verdict, verified *check) error {
 	changed := target.DeepCopy()
 	changed.Status.ObservedGeneration = target.Generation
 	ready := metav1.Condition{
@@ -143,6 +162,14 @@ func (r *ModelProviderReconciler) report(ctx context.Context, target *api.ModelP
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, problem.reason, problem.message
 	}
 	meta.SetStatusCondition(&changed.Status.Conditions, ready)
+	if verified == nil {
+		meta.RemoveStatusCondition(&changed.Status.Conditions, api.ConditionModelsVerified)
+	} else {
+		meta.SetStatusCondition(&changed.Status.Conditions, metav1.Condition{
+			Type: api.ConditionModelsVerified, Status: verified.status, Reason: verified.reason, Message: verified.message,
+			ObservedGeneration: target.Generation, LastTransitionTime: ready.LastTransitionTime,
+		})
+	}
 	changed.Status.Bound()
 	if equality.Semantic.DeepEqual(target.Status, changed.Status) {
 		return nil

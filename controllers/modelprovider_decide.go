@@ -19,6 +19,8 @@ type providerFacts struct {
 	target *api.ModelProvider
 	// missing is the first Secret or ConfigMap that cannot be used; nil when all can.
 	missing *verdict
+	// versions tell the Secrets and the ConfigMap that are used from changed ones.
+	versions string
 	// caBundle is what spec.caBundle names; empty for none.
 	caBundle []byte
 	// latest is the run that ended last of those that tell whether the provider takes the credential; nil when there is none.

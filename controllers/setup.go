@@ -20,6 +20,7 @@ import (
 	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/session"
 )
@@ -45,6 +46,9 @@ type Options struct {
 	// sessions are measured.
 	IdleConfig func(ctx context.Context, owner *api.AgentSession) (session.RunConfig, error)
 	Estimator  func(name string) budget.Estimator
+	// Listed asks a provider what it tells about its models, every ModelsInterval; nil to ask none.
+	Listed         func(ctx context.Context, target *api.ModelProvider) ([]provider.ModelInfo, error)
+	ModelsInterval time.Duration
 	// Calibrations is what is known of models' real counts; nil for nothing.
 	Calibrations agent.Calibrations
 }
@@ -55,8 +59,9 @@ const channelSize = 1024
 // wiring joins the background parts with the reconcilers.
 type wiring struct {
 	client.Client
-	runs, sessions chan event.GenericEvent
-	ctx            context.Context //nolint:containedctx // ends with the manager; the callbacks have no context of their own
+	runs, sessions, providers chan event.GenericEvent
+
+	ctx context.Context //nolint:containedctx // ends with the manager; the callbacks have no context of their own
 }
 
 // Setup registers the reconcilers and their background parts with the manager.
@@ -64,7 +69,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opt Options) error {
 	if err := index(ctx, mgr); err != nil {
 		return err
 	}
-	w := &wiring{Client: mgr.GetClient(), ctx: ctx, runs: make(chan event.GenericEvent, channelSize), sessions: make(chan event.GenericEvent, channelSize)}
+	w := &wiring{
+		Client: mgr.GetClient(), ctx: ctx, runs: make(chan event.GenericEvent, channelSize), sessions: make(chan event.GenericEvent, channelSize),
+		providers: make(chan event.GenericEvent, channelSize),
+	}
 	heads := &Heads{Log: opt.Log, Store: opt.Store, Changes: opt.Changes, Logger: opt.Logger, Notify: w.streamChanged, MinInterval: opt.HeadsInterval}
 	health := &Health{Log: opt.Log, Store: opt.Store, Logger: opt.Logger, Interval: opt.HealthInterval, Timeout: 5 * time.Second, Notify: w.allSessions}
 	purger := &Purger{Log: opt.Log, Store: opt.Store, Logger: opt.Logger, Retry: 5 * time.Second, Notify: w.sessionChanged}
@@ -79,7 +87,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opt Options) error {
 			return fmt.Errorf("add %T: %w", part, err)
 		}
 	}
-	return w.controllers(mgr, opt, &AgentRunReconciler{
+	providers := &ModelProviderReconciler{Client: mgr.GetClient(), Direct: mgr.GetAPIReader(), Now: opt.Now}
+	if opt.Listed != nil {
+		providers.Listings = &Listings{Ask: opt.Listed, Interval: opt.ModelsInterval, Logger: opt.Logger, Notify: w.providerChanged, Now: opt.Now}
+		if err := mgr.Add(providers.Listings); err != nil {
+			return fmt.Errorf("add the model listings: %w", err)
+		}
+	}
+	return w.controllers(mgr, providers, &AgentRunReconciler{
 		Client: mgr.GetClient(), Heads: heads, Admission: admission, Health: health, Events: mgr.GetEventRecorder("agentloop"), Now: opt.Now,
 	}, &AgentSessionReconciler{
 		Client: mgr.GetClient(), Direct: mgr.GetAPIReader(), Heads: heads, Health: health, Purger: purger, Estimates: estimates, Admission: admission,
@@ -119,7 +134,7 @@ func providersOf(owner *api.AgentSession) []string {
 	return names
 }
 
-func (w *wiring) controllers(mgr ctrl.Manager, opt Options, runs *AgentRunReconciler, sessions *AgentSessionReconciler) error {
+func (w *wiring) controllers(mgr ctrl.Manager, providers *ModelProviderReconciler, runs *AgentRunReconciler, sessions *AgentSessionReconciler) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named("agentrun").For(&api.AgentRun{}).
 		Watches(&api.AgentRun{}, handler.EnqueueRequestsFromMapFunc(w.siblings)).
 		Watches(&api.AgentSession{}, handler.EnqueueRequestsFromMapFunc(w.runsOf)).
@@ -138,7 +153,8 @@ func (w *wiring) controllers(mgr ctrl.Manager, opt Options, runs *AgentRunReconc
 	}
 	err = ctrl.NewControllerManagedBy(mgr).Named("modelprovider").For(&api.ModelProvider{}).
 		Watches(&api.AgentRun{}, handler.EnqueueRequestsFromMapFunc(refusedBy)).
-		Complete(&ModelProviderReconciler{Client: mgr.GetClient(), Direct: mgr.GetAPIReader(), Now: opt.Now})
+		WatchesRawSource(source.Channel(w.providers, &handler.EnqueueRequestForObject{})).
+		Complete(providers)
 	if err != nil {
 		return fmt.Errorf("set up the provider controller: %w", err)
 	}
@@ -242,6 +258,13 @@ func (w *wiring) send(to chan event.GenericEvent, o client.Object) {
 	case to <- event.GenericEvent{Object: o}:
 	case <-w.ctx.Done():
 	}
+}
+
+// providerChanged wakes a provider.
+func (w *wiring) providerChanged(key client.ObjectKey) {
+	target := &api.ModelProvider{}
+	target.Namespace, target.Name = key.Namespace, key.Name
+	w.send(w.providers, target)
 }
 
 // streamChanged wakes the session of a stream and its unfinished runs.

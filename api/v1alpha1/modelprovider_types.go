@@ -301,7 +301,7 @@ type RetryPolicy struct {
 	MaxDelaySeconds int32 `json:"maxDelaySeconds,omitempty"`
 }
 
-// ModelProviderStatus is what the controllers found out about a provider without sending it a request.
+// ModelProviderStatus is what the controllers found out about a provider. For Ready they send it nothing.
 type ModelProviderStatus struct {
 	// observedGeneration is the metadata.generation that the status belongs to.
 	// +optional
@@ -309,7 +309,8 @@ type ModelProviderStatus struct {
 	// +kubebuilder:validation:Maximum=9007199254740991
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions say whether sessions can use the provider; see ConditionReady.
+	// conditions say whether sessions can use the provider and whether its models are declared as it tells them; see
+	// ConditionReady and ConditionModelsVerified.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -328,6 +329,7 @@ type ModelProviderStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="URL",type=string,priority=1,JSONPath=`.spec.baseURL`
+// +kubebuilder:printcolumn:name="Verified",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="ModelsVerified")].reason`
 type ModelProvider struct {
 	metav1.TypeMeta `json:",inline"`
 

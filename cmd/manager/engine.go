@@ -31,7 +31,26 @@ func (e *engine) addresses() mcp.AddressPolicy {
 	return mcp.AddressPolicy{AllowLoopback: e.parts.allowLoopback, AllowPrivate: e.parts.allowPrivate}
 }
 
-func (e *engine) model(endpoint kube.Endpoint) (provider.Streamer, error) {
+func (e *engine) model(endpoint kube.Endpoint) (provider.Streamer, error) { return e.client(endpoint) }
+
+// describe asks an endpoint about models, over connections of its own.
+func (e *engine) describe(ctx context.Context, endpoint kube.Endpoint, ids []string) ([]provider.ModelInfo, error) {
+	client, err := e.client(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return client.Describe(ctx, ids)
+}
+
+// modelClient is what every adapter is.
+type modelClient interface {
+	provider.Streamer
+	provider.Describer
+	Close()
+}
+
+func (e *engine) client(endpoint kube.Endpoint) (modelClient, error) {
 	dialer := &net.Dialer{Timeout: 15 * time.Second, Control: e.addresses().Control}
 	cfg := wire.Config{
 		BaseURL: endpoint.BaseURL, APIKey: endpoint.APIKey, Headers: endpoint.Headers, CABundle: endpoint.CABundle,

@@ -24,6 +24,7 @@ type config struct {
 	presenceTTL       time.Duration
 	drainTimeout      time.Duration
 	headsInterval     time.Duration
+	modelsInterval    time.Duration
 
 	leaderElect          bool
 	leaderElectNamespace string
@@ -62,6 +63,7 @@ func parse(args []string) (config, error) {
 	fs.DurationVar(&c.presenceTTL, "presence-ttl", 20*time.Second, "how long a worker counts as alive after its last sign")
 	fs.DurationVar(&c.drainTimeout, "drain-timeout", 20*time.Second, "how long runs may go on after SIGTERM before they are handed back; keep it below the Pod's grace period")
 	fs.DurationVar(&c.headsInterval, "heads-interval", 500*time.Millisecond, "how long a session's run events rest between two reads for status")
+	fs.DurationVar(&c.modelsInterval, "model-check-interval", time.Hour, "how often providers are asked whether they know the declared models with these limits, at least 1m; 0 asks never")
 	fs.BoolVar(&c.leaderElect, "leader-elect", true, "elect a leader among the controllers")
 	fs.StringVar(&c.leaderElectNamespace, "leader-elect-namespace", "", "namespace of the leader's Lease; the Pod's own when empty")
 	fs.StringVar(&c.pprofAddress, "pprof-address", "", "where Go profiles are served, for example 127.0.0.1:6060; empty serves none. Whoever reaches it sees the process's memory")
@@ -88,6 +90,8 @@ func (c config) check() error {
 		return fmt.Errorf("--max-concurrent-runs=%d: use 1 or more", c.maxConcurrentRuns)
 	case c.heartbeat <= 0 || c.heartbeat > c.ackWait/3:
 		return fmt.Errorf("--heartbeat=%s: use at most a third of --ack-wait (%s)", c.heartbeat, c.ackWait)
+	case c.modelsInterval != 0 && c.modelsInterval < time.Minute:
+		return fmt.Errorf("--model-check-interval=%s: use 1m or more, or 0 to ask never", c.modelsInterval)
 	case c.workerID == "":
 		return fmt.Errorf("--worker-id is empty: give this worker a name")
 	}

@@ -206,12 +206,17 @@ func (a alive) Alive(ctx context.Context) (map[string]bool, error) {
 }
 
 func (p *parts) controllers(ctx context.Context, mgr ctrl.Manager) error {
-	return controllers.Setup(ctx, mgr, controllers.Options{
+	source := &kube.Source{Reader: mgr.GetAPIReader(), Describe: (&engine{parts: p}).describe, Now: time.Now}
+	opt := controllers.Options{
 		Log: p.log, Store: p.store, Changes: p.log, Queue: p.queue, Presence: alive{p.presence}, Logger: p.logger,
 		NamespaceCap: p.namespaceCap, ViewerURL: p.viewerURL, HeadsInterval: p.headsInterval, HealthInterval: 5 * time.Second,
-		Resync: p.ackWait, Now: time.Now, IdleConfig: (&kube.Source{Reader: mgr.GetAPIReader(), Now: time.Now}).IdleConfig,
-		Estimator: estimator, Calibrations: p.calibrations,
-	})
+		Resync: p.ackWait, Now: time.Now, IdleConfig: source.IdleConfig,
+		Estimator: estimator, Calibrations: p.calibrations, ModelsInterval: p.modelsInterval,
+	}
+	if p.modelsInterval > 0 {
+		opt.Listed = source.Listed
+	}
+	return controllers.Setup(ctx, mgr, opt)
 }
 
 func (p *parts) worker(ctx context.Context, mgr ctrl.Manager) (*worker.Worker, error) {

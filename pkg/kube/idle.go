@@ -4,8 +4,24 @@ import (
 	"context"
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/session"
 )
+
+// Listed asks a provider what it tells about the models that target declares, in their order. Its credential is read
+// anew. Errors are those of provider.Describer, or say that the provider cannot be asked as it is declared.
+func (s *Source) Listed(ctx context.Context, target *api.ModelProvider) ([]provider.ModelInfo, error) {
+	l := loader{Source: s, ctx: ctx, namespace: target.Namespace}
+	endpoint, err := l.endpoint(target, protocols[target.Spec.Protocol])
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(target.Spec.Models))
+	for i := range ids {
+		ids[i] = target.Spec.Models[i].ID
+	}
+	return s.Describe(ctx, endpoint, ids)
+}
 
 // IdleConfig is what a run of the session would work under if it were started now: model, instructions and output
 // settings, without a prompt, Skills and runtime context. It returns a *worker.NotReadyError when the session lacks

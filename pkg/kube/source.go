@@ -29,7 +29,9 @@ type Source struct {
 	// Model makes the client of an endpoint, Tools the connections of a run. Neither does any I/O.
 	Model func(Endpoint) (provider.Streamer, error)
 	Tools func([]ToolServer) agent.Tools
-	Now   func() time.Time
+	// Describe asks an endpoint what it tells about models; see provider.Describer. Only Listed needs it.
+	Describe func(ctx context.Context, endpoint Endpoint, ids []string) ([]provider.ModelInfo, error)
+	Now      func() time.Time
 }
 
 // Load implements worker.Source.
