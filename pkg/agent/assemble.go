@@ -71,6 +71,7 @@ func (l *loop) load(ctx context.Context) error {
 		}
 		l.checkpoint = &stored.Checkpoint
 	}
+	l.deps.View.opened(l)
 	return nil
 }
 

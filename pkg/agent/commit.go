@@ -68,6 +68,7 @@ func (l *loop) commit(ctx context.Context, s step) error {
 	l.state.Commit(committed, ref)
 	l.history = append(l.history, s.messages...)
 	l.raws = append(l.raws, raws...)
+	l.deps.View.stored(l)
 	evidence := runevent.Evidence{StateRef: &ref, Turn: stepRecord.Turn, RequestExecutionID: stepRecord.RequestExecutionID, ContextRef: stepRecord.ContextRef}
 	if err := l.append(saving, runevent.Event{Type: runevent.TypeRecord, Kind: runevent.KindStateCommitted, Evidence: evidence}); err != nil {
 		return err

@@ -120,6 +120,7 @@ func (l *loop) dispatch(ctx context.Context, request assembled) (answered, error
 		return answered{}, err
 	}
 	l.snapshots = append(l.snapshots, request.fresh...)
+	l.deps.View.stored(l)
 	l.deps.Chaos("context.captured")
 	call := &call{loop: l, purpose: runevent.PurposeMain, invocation: invocation, policy: request.policy, prefix: request.Prefix, model: l.cfg.Model}
 	call.announce = func(dispatched bool) {
@@ -185,6 +186,7 @@ func (c *call) guard(ctx context.Context) func([]byte) error {
 
 // publish tells watchers the budget of a dispatched or rejected request.
 func (l *loop) publish(request assembled, dispatched bool) {
+	l.deps.View.measured(request, dispatched)
 	measured := request.budget.Clone()
 	l.deps.Live(Live{Type: "context_budget", Run: l.run.UID, Turn: request.turn, Budget: &measured, Dispatched: dispatched})
 }

@@ -280,6 +280,7 @@ func (l *loop) acceptPrompt(ctx context.Context) error {
 	if err := l.append(ctx, event); err != nil {
 		return err
 	}
+	l.deps.View.accepted()
 	l.deps.Chaos("prompt.accepted")
 	return nil
 }

@@ -84,7 +84,7 @@ type Tools interface {
 	Connect(ctx context.Context, want *session.ToolSet) (tool.Set, error)
 }
 
-// Deps are the ports and injected sources that the loop uses. None may be nil but Estimator, Calibrations and Chaos.
+// Deps are the ports and injected sources that the loop uses. None may be nil but Estimator, View, Calibrations and Chaos.
 type Deps struct {
 	Log   runevent.Log
 	Store cas.Store
@@ -98,6 +98,8 @@ type Deps struct {
 	Logger *slog.Logger
 	// Estimator returns the estimator of a name, nil for one that there is not; nil itself for the heuristic only.
 	Estimator func(name string) budget.Estimator
+	// View shows the session to the program that executes the run; nil for nobody.
+	View *SessionView
 	// Calibrations corrects estimates by what earlier responses counted; nil for never.
 	Calibrations Calibrations
 	// Chaos is called with the name of each point between "accepted" and "committed"; tests stop the process there.

@@ -1,6 +1,9 @@
 package message
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Role says who a message is from.
 type Role string
@@ -148,4 +151,29 @@ func (m Message) PlainText() string {
 		}
 	}
 	return string(out)
+}
+
+// Clone returns a copy that shares no memory that can be written to.
+func (m Message) Clone() Message {
+	m.Details = slices.Clone(m.Details)
+	if m.Usage != nil {
+		u := *m.Usage
+		for _, p := range []**int64{&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.Reasoning} {
+			if *p != nil {
+				n := **p
+				*p = &n
+			}
+		}
+		m.Usage = &u
+	}
+	m.Content.Blocks = slices.Clone(m.Content.Blocks)
+	for i := range m.Content.Blocks {
+		b := &m.Content.Blocks[i]
+		b.Arguments = slices.Clone(b.Arguments)
+		if b.Ref != nil {
+			ref := *b.Ref
+			b.Ref = &ref
+		}
+	}
+	return m
 }

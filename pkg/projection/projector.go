@@ -30,7 +30,7 @@ type Result struct {
 func (r Result) Clone() Result {
 	r.Messages = slices.Clone(r.Messages)
 	for i := range r.Messages {
-		r.Messages[i] = cloneMessage(r.Messages[i])
+		r.Messages[i] = r.Messages[i].Clone()
 	}
 	r.Tools = slices.Clone(r.Tools)
 	for i := range r.Tools {
@@ -39,30 +39,6 @@ func (r Result) Clone() Result {
 	r.Projection = r.Projection.Clone()
 	r.Unaltered = slices.Clone(r.Unaltered)
 	return r
-}
-
-func cloneMessage(m message.Message) message.Message {
-	m.Details = slices.Clone(m.Details)
-	if m.Usage != nil {
-		u := *m.Usage
-		for _, p := range []**int64{&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.Reasoning} {
-			if *p != nil {
-				n := **p
-				*p = &n
-			}
-		}
-		m.Usage = &u
-	}
-	m.Content.Blocks = slices.Clone(m.Content.Blocks)
-	for i := range m.Content.Blocks {
-		b := &m.Content.Blocks[i]
-		b.Arguments = slices.Clone(b.Arguments)
-		if b.Ref != nil {
-			ref := *b.Ref
-			b.Ref = &ref
-		}
-	}
-	return m
 }
 
 // Project returns the request that in gives. Errors wrap ErrInvalidProjection.
