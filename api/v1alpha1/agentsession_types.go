@@ -21,7 +21,7 @@ type TitleMode string
 const (
 	// TitleOff makes no title.
 	TitleOff TitleMode = "Off"
-	// TitleAuto asks the model for a title after the first answer and shows it in status.
+	// TitleAuto asks the model for a title beside the first turn and shows it in status.
 	TitleAuto TitleMode = "Auto"
 )
 
