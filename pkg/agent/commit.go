@@ -165,10 +165,10 @@ func (l *loop) end(ctx context.Context, cause error) (Result, error) {
 		return Result{}, cause
 	}
 	if err := l.ensureStarted(saving, event.Reason == ReasonDeadline); err != nil {
-		return Result{}, l.undecided(ctx, err)
+		return Result{}, l.undecided(ctx, errors.Join(cause, err))
 	}
 	if err := l.lastCommit(saving, cause, event); err != nil {
-		return Result{}, l.undecided(ctx, err)
+		return Result{}, l.undecided(ctx, errors.Join(cause, err))
 	}
 	return l.terminate(saving, event)
 }

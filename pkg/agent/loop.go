@@ -54,7 +54,8 @@ type loop struct {
 
 // Execute runs a run to its end, or goes on with it where its log stops. It returns the terminal event that is in the
 // log. ErrHandBack and ErrLost mean that the run goes on elsewhere, ErrOverdue that it was not begun; any other error
-// means that the log or the store stayed away until the run's time was up, and the run is to be tried again later.
+// means that the log or the store stayed away until the run's time was up, and the run is to be tried again later. When
+// the run itself had failed before that, the error holds both failures.
 func Execute(ctx context.Context, deps Deps, run Run) (Result, error) {
 	if deps.Chaos == nil {
 		deps.Chaos = func(string) {}
@@ -340,6 +341,9 @@ func (l *loop) turns(ctx context.Context) error {
 			return err
 		}
 		if err := l.commit(ctx, step); err != nil {
+			if failure := step.answer.failure; failure != nil {
+				return errors.Join(failure, err)
+			}
 			return err
 		}
 		if step.terminal != nil {

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/runevent"
 )
 
@@ -69,5 +72,45 @@ func TestStoreOutage(t *testing.T) {
 				t.Errorf("history (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestFailureThatCannotBeSaved lets a run fail whose end cannot be stored either: both failures are told, nothing that was
+// accepted is lost, and whoever goes on with the run ends it.
+func TestFailureThatCannotBeSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.clock.now = time.Now()
+		w.model.replies = []reply{fails(provider.ClassAuth), fails(provider.ClassAuth)}
+		store := &outage{Store: w.store, mediaType: cas.MediaState, down: true, onTry: func(int) {}}
+		w.store = store
+		deps := w.deps()
+		deps.Now = time.Now
+		deps.Sleep = sleep
+		run := w.run("u1", "hi")
+		run.Config.Limits.ActiveDeadlineSeconds = 60
+		_, err := Execute(t.Context(), deps, run)
+		var failure *Failure
+		if !errors.Is(err, errUnsaved) || !errors.As(err, &failure) || failure.Reason != ReasonAuthFailed {
+			t.Fatalf("error %v, want the provider's failure and the save's", err)
+		}
+		store.down = false
+		got, err := Execute(t.Context(), deps, run)
+		if want := (Result{runevent.TypeRunFailed, ReasonDeadline}); err != nil || got != want {
+			t.Errorf("afterwards: %+v, %v; want %+v", got, err, want)
+		}
+		if _, history := w.state(); len(history) != 1 {
+			t.Errorf("history %v", roles(history))
+		}
+	})
+}
+
+// sleep waits in the bubble's time.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
 	}
 }
