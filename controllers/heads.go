@@ -12,9 +12,10 @@ import (
 )
 
 // Changes tells which streams have grown. Follow calls fn, from one goroutine, with the stream of every entry that is
-// appended from now on, and goes on through reconnects until ctx ends; lost says that entries may have been missed.
+// appended from now on, and goes on through reconnects until ctx ends; lost says that entries may have been missed. An
+// entry that only moves a live run on is progress.
 type Changes interface {
-	Follow(ctx context.Context, fn func(stream runevent.Stream), lost func()) error
+	Follow(ctx context.Context, fn func(stream runevent.Stream, progress bool), lost func()) error
 }
 
 // Facts are what the log says about one agent stream. Known is false until it was read: that is not the same as empty.
@@ -95,9 +96,26 @@ type tracked struct {
 	content Content
 	dirty   bool
 	reading bool
-	// next is when the stream may be read again.
-	next time.Time
+	// next is when the stream may be read again, later when a live run's progress is worth it.
+	next, later time.Time
+	// news says that more than progress has not been read yet.
+	news bool
 }
+
+// due says whether the stream is to be read at now.
+func (t *tracked) due(now time.Time) bool {
+	if !t.dirty || t.reading {
+		return false
+	}
+	if t.news || t.state == nil {
+		return now.After(t.next)
+	}
+	return now.After(t.later)
+}
+
+// progressRest is how many times MinInterval a live run rests between two reads that only bring progress. What it
+// says of that in its status is written more seldom still.
+const progressRest = 4
 
 // headReaders is how many streams are read side by side.
 const headReaders = 4
@@ -200,11 +218,11 @@ func (h *Heads) track(stream runevent.Stream) *tracked {
 
 // renew marks a stream for a read, now if it has rested.
 func (h *Heads) renew(stream runevent.Stream, t *tracked) {
-	if t.dirty {
+	if t.dirty && t.news {
 		return
 	}
-	t.dirty = true
-	if !t.reading && time.Now().After(t.next) {
+	t.dirty, t.news = true, true
+	if t.due(time.Now()) {
 		h.push(stream)
 	}
 }
@@ -236,10 +254,15 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (h *Heads) changed(stream runevent.Stream) {
+func (h *Heads) changed(stream runevent.Stream, progress bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if t := h.streams[stream]; t != nil {
+	t := h.streams[stream]
+	switch {
+	case t == nil:
+	case progress:
+		t.dirty = true
+	default:
 		h.renew(stream, t)
 	}
 }
@@ -248,7 +271,7 @@ func (h *Heads) allChanged() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, t := range h.streams {
-		t.dirty = true
+		t.dirty, t.news = true, true
 	}
 }
 
@@ -264,7 +287,7 @@ func (h *Heads) tick(ctx context.Context) {
 			h.mu.Lock()
 			h.init()
 			for stream, t := range h.streams {
-				if t.dirty && !t.reading && now.After(t.next) {
+				if t.due(now) {
 					h.push(stream)
 				}
 			}
@@ -296,7 +319,7 @@ func (h *Heads) refresh(ctx context.Context, stream runevent.Stream) {
 		h.mu.Unlock()
 		return
 	}
-	t.dirty, t.reading = false, true
+	t.dirty, t.reading, t.news = false, true, false
 	job := reading{Heads: h, stream: stream, content: t.content, before: t.facts, state: t.state, context: t.context, past: t.wanted()}
 	h.mu.Unlock()
 
@@ -317,7 +340,7 @@ func (h *Heads) refresh(ctx context.Context, stream runevent.Stream) {
 		rest = retryInterval
 	}
 	h.mu.Lock()
-	t.reading, t.next = false, time.Now().Add(rest)
+	t.reading, t.next, t.later = false, time.Now().Add(rest), time.Now().Add(max(rest, progressRest*h.MinInterval))
 	t.facts, t.state, t.context = job.facts, job.state, job.context
 	news := t.keep(job.ended)
 	t.dirty = t.dirty || job.facts.Unavailable || job.facts.Corrupt || len(t.wanted()) > 0

@@ -105,7 +105,8 @@ func TestHeadsFollow(t *testing.T) {
 	})
 }
 
-// TestHeadsRest lets a stream rest between two reads, however fast it grows.
+// TestHeadsRest lets a stream rest between two reads, however fast it grows: longer while a live run only moves on, and no
+// longer than it must for the run's end.
 func TestHeadsRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHeads(t)
@@ -116,11 +117,18 @@ func TestHeadsRest(t *testing.T) {
 			w.append(writer, "a", runevent.Event{Type: runevent.TypeBody, Text: "x"})
 			pass(time.Millisecond)
 		}
-		if n := w.reads.called() - before; n > 12 || n < 5 {
-			t.Errorf("%d reads in a second, want one in 100 ms", n)
+		if n := w.reads.called() - before; n > 4 || n < 2 {
+			t.Errorf("%d reads in a second, want one in 400 ms", n)
 		}
 		if facts := w.facts(); facts.State.Head.Sequence != 1001 {
 			t.Errorf("the end is at #%d, want #1001", facts.State.Head.Sequence)
+		}
+		pass(90 * time.Millisecond)
+		w.append(writer, "a", runevent.Event{Type: runevent.TypeBody, Text: "x"})
+		w.append(writer, "a", runevent.Event{Type: runevent.TypeRunFailed, Reason: "InternalError"})
+		pass(200 * time.Millisecond)
+		if facts := w.Get(w.stream, Content{}); facts.State.Live() {
+			t.Error("the run's end was not read within two intervals")
 		}
 	})
 }
@@ -198,7 +206,7 @@ func TestHeadsThroughOutages(t *testing.T) {
 					before := w.facts()
 					set(w, errors.New("away"), hang)
 					execute(t, w.reads.Log, w.store.Store, execution{name: "b", uid: "uid-b", history: "session-uid", model: says("hello")})
-					w.changed(w.stream)
+					w.changed(w.stream, false)
 					pass(time.Minute)
 					facts := w.Get(w.stream, Content{})
 					if !facts.Known || !facts.Unavailable || facts.Corrupt || facts.State.Head != before.State.Head || !facts.ReadAt.Equal(before.ReadAt) {

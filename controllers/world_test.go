@@ -89,7 +89,7 @@ func (s stamped) Get(ctx context.Context, key client.ObjectKey, into client.Obje
 type followedLog struct {
 	runevent.Log
 	mu sync.Mutex
-	fn func(runevent.Stream)
+	fn func(runevent.Stream, bool)
 }
 
 func (l *followedLog) Append(ctx context.Context, stream runevent.Stream, expect runevent.Head, raw []byte) (runevent.Head, error) {
@@ -98,7 +98,8 @@ func (l *followedLog) Append(ctx context.Context, stream runevent.Stream, expect
 	fn := l.fn
 	l.mu.Unlock()
 	if err == nil && fn != nil {
-		fn(stream)
+		entry, err := runevent.Decode(raw)
+		fn(stream, err == nil && entry.Event.Type.Progress())
 	}
 	return head, err
 }
@@ -111,7 +112,7 @@ func (l *followedLog) deaf() {
 }
 
 // Follow implements Changes.
-func (l *followedLog) Follow(ctx context.Context, fn func(runevent.Stream), _ func()) error {
+func (l *followedLog) Follow(ctx context.Context, fn func(runevent.Stream, bool), _ func()) error {
 	l.mu.Lock()
 	l.fn = fn
 	l.mu.Unlock()

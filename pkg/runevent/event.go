@@ -49,6 +49,15 @@ const (
 	TypeRecord Type = "agent.record"
 )
 
+// Progress says that an entry of the type only moves a live run on: it neither begins nor ends one, nor gives it back.
+func (t Type) Progress() bool {
+	switch t {
+	case TypeRunStarted, TypeRunFinished, TypeRunFailed, TypeRunCancelled, TypeRunHandedBack:
+		return false
+	}
+	return true
+}
+
 // Kind names the evidence of an agent.record event.
 type Kind string
 

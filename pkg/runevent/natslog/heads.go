@@ -66,11 +66,11 @@ func (l *Log) WatchHeads(ctx context.Context, ready func(), fn func(Change)) err
 }
 
 // Follow calls fn, from one goroutine, with the stream of every entry that is appended to an agent's stream until ctx
-// ends, and lost whenever entries may have been missed: at the beginning, and when the log was replaced. What fn's
+// ends, and whether it is progress, and lost whenever entries may have been missed: at the beginning, and when the log was replaced. What fn's
 // caller keeps about streams must then be read anew.
-func (l *Log) Follow(ctx context.Context, fn func(runevent.Stream), lost func()) error {
+func (l *Log) Follow(ctx context.Context, fn func(stream runevent.Stream, progress bool), lost func()) error {
 	for {
-		err := l.WatchHeads(ctx, lost, func(c Change) { fn(c.Stream) })
+		err := l.WatchHeads(ctx, lost, func(c Change) { fn(c.Stream, c.Type.Progress()) })
 		if !errors.Is(err, runevent.ErrTruncated) {
 			return err
 		}

@@ -91,7 +91,7 @@ func TestFollow(t *testing.T) {
 	told := make(chan runevent.Stream, 100) // the zero Stream stands for lost
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		err := log.Follow(ctx, func(s runevent.Stream) { told <- s }, func() { told <- runevent.Stream{} })
+		err := log.Follow(ctx, func(s runevent.Stream, _ bool) { told <- s }, func() { told <- runevent.Stream{} })
 		if err != nil {
 			t.Errorf("follow: %v", err)
 		}
