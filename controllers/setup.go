@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -52,6 +53,11 @@ type Options struct {
 	// Calibrations is what is known of models' real counts; nil for nothing.
 	Calibrations agent.Calibrations
 }
+
+// reconcilers is how many runs, and how many sessions, are reconciled at a time: most of the time each waits for the API
+// server to take a write. One object is never reconciled twice at once, and a decision that needs what another one is
+// about to write waits until it sees that.
+const reconcilers = 8
 
 // channelSize is how many wake-ups may wait; a full channel only makes the sender wait.
 const channelSize = 1024
@@ -139,6 +145,7 @@ func (w *wiring) controllers(mgr ctrl.Manager, providers *ModelProviderReconcile
 		Watches(&api.AgentRun{}, handler.EnqueueRequestsFromMapFunc(w.siblings)).
 		Watches(&api.AgentSession{}, handler.EnqueueRequestsFromMapFunc(w.runsOf)).
 		WatchesRawSource(source.Channel(w.runs, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: reconcilers}).
 		Complete(runs)
 	if err != nil {
 		return fmt.Errorf("set up the run controller: %w", err)
@@ -147,6 +154,7 @@ func (w *wiring) controllers(mgr ctrl.Manager, providers *ModelProviderReconcile
 		Watches(&api.AgentRun{}, handler.EnqueueRequestsFromMapFunc(sessionOf)).
 		Watches(&api.ModelProvider{}, handler.EnqueueRequestsFromMapFunc(w.usersOf)).
 		WatchesRawSource(source.Channel(w.sessions, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: reconcilers}).
 		Complete(sessions)
 	if err != nil {
 		return fmt.Errorf("set up the session controller: %w", err)
