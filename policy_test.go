@@ -80,6 +80,7 @@ var sdkOwners = map[string][]string{
 	"github.com/anthropics/anthropic-sdk-go": {"pkg/provider/anthropic"},
 	"github.com/openai/openai-go":            {"pkg/provider/openaichat", "pkg/provider/openairesponses"},
 	"github.com/modelcontextprotocol/go-sdk": {"pkg/tool/mcp"},
+	"charm.land/catwalk":                     {"cmd/internal/catalogue"},
 	"github.com/minio/minio-go":              {"pkg/cas/s3store"},
 	"github.com/tiktoken-go/tokenizer":       {"pkg/budget/o200k"},
 	"github.com/nats-io/nats.go":             {"pkg/runevent/natslog", "pkg/agent/natscalibration", "pkg/worker/natsqueue", "cmd/manager", "cmd/viewer", "cmd/internal/options"},

@@ -1,4 +1,4 @@
-// Command manager runs agentloop's controllers and workers, and checks the object store.
+// Command manager runs agentloop's controllers and workers, checks the object store, and suggests manifests.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/agentloop/agentloop/cmd/internal/catalogue"
 	"github.com/agentloop/agentloop/cmd/internal/options"
 )
 
@@ -18,6 +19,7 @@ const usage = `manager runs agentloop.
 
   manager [flags]            run the role that --role names
   manager cas-check [flags]  check what the object store can do, and say what is missing
+  manager models [flags]     suggest ModelProvider manifests from a catalogue
   manager --help             show the flags
 `
 
@@ -36,6 +38,9 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "cas-check" {
 		return casCheck(ctx, args[1:])
+	}
+	if len(args) > 0 && args[0] == "models" {
+		return catalogue.Run(args[1:], os.Stdout, os.Stderr)
 	}
 	cfg, err := parse(args)
 	if err != nil {

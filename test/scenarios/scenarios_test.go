@@ -226,6 +226,7 @@ func setup(env *testscript.Env) error {
 	for key, value := range map[string]string{
 		"NS": name, "VIEWER": shared.ViewerURL, "MODELS": shared.ModelsURL, "TOOLS": shared.ToolsURL, "TOKEN": token,
 		"WHOLE_PROMPT": wholePrompt, "LONG_PROMPT": longPrompt, "KUBECONFIG": shared.Kubeconfig, "HOME": env.WorkDir,
+		"MANAGER": filepath.Join(shared.Bin, "manager"),
 	} {
 		env.Setenv(key, value)
 	}
