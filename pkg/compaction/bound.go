@@ -11,8 +11,9 @@ import (
 const (
 	// maxRequests is how many requests one compaction is meant to take. Texts are shortened until it does.
 	maxRequests = 8
-	// minRoom is the smallest room for the conversation in one request, in tokens.
-	minRoom = 64
+	// minRoom is the smallest room for the conversation in one request, in tokens. It is more than an entry's tags take, so
+	// that a piece of an entry is more than a few characters.
+	minRoom = 256
 	// longestText and shortestText are the lengths, in characters, between which texts are shortened.
 	longestText, shortestText = 64_000, 250
 	// pieceMargin of 16 parts is what a piece of an entry aims at: its tokens are not spread evenly.
@@ -141,8 +142,11 @@ func (p Progress) piece(room int64) (entry, []entry) {
 	first.part = p.part + 1
 	head, size := first, len(first.body)
 	for cost := p.tokens(head.String()); cost > room && size > 1; cost = p.tokens(head.String()) {
-		size = min(size-1, max(1, int(float64(size)*float64(room)/float64(cost)*pieceMargin/16)))
-		head.body = first.body[:boundaryBefore(first.body, size)]
+		smaller := min(size-1, max(1, int(float64(size)*float64(room)/float64(cost)*pieceMargin/16)))
+		head.body = first.body[:boundaryBefore(first.body, smaller)]
+		if len(head.body) >= size {
+			break // a single character
+		}
 		size = len(head.body)
 	}
 	rest := append([]entry{}, p.entries...)
@@ -168,13 +172,15 @@ func boundaryBefore(text string, at int) int {
 	return end
 }
 
-// Smaller is what to do when the provider refused the latest request as too long: the same with half the input. It is
-// false when the input is not bounded or cannot be smaller.
+// Smaller is what to do when the provider refused the latest request as too long: the same with half the input. What is
+// left is bounded anew, so that half the input does not mean twice the requests. It is false when the input is not
+// bounded or cannot be smaller.
 func (p Progress) Smaller() (Progress, bool) {
 	empty, err := p.request("", "")
 	if err != nil || !p.settings.Rules.BoundInput || p.target/2-empty.Budget.EstimatedInputTokens < minRoom {
 		return Progress{}, false
 	}
 	p.target /= 2
+	p.entries = bound(p.entries, p.target-empty.Budget.EstimatedInputTokens)
 	return p, true
 }

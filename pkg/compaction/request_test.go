@@ -364,6 +364,57 @@ func TestSmaller(t *testing.T) {
 	}
 }
 
+// TestSmallerStaysBounded: halving the input again and again does not make ever more requests of one compaction.
+func TestSmallerStaysBounded(t *testing.T) {
+	model := claude
+	model.ContextWindow = 1_000_000
+	history := []message.Message{user(xs(6_000_000)), said(xs(4_000_000)), user("next")}
+	progress := begin(t, history, nil, Settings{Model: model, Rules: AllRules()})
+	for range 6 {
+		smaller, ok := progress.Smaller()
+		if !ok {
+			t.Fatal("no smaller request")
+		}
+		progress = smaller
+	}
+	requests := 0
+	for ; !progress.Done(); requests++ {
+		r, err := progress.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if progress, err = progress.Accept(r, said("short")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if requests > 2*maxRequests {
+		t.Errorf("%d requests", requests)
+	}
+}
+
+// TestAPieceOfOneCharacter: the tags of an entry may take more than there is room for, and its first character more than
+// one byte.
+func TestAPieceOfOneCharacter(t *testing.T) {
+	long := calls("a")
+	long.Content.Blocks[0].Name = strings.Repeat("\"", 200)
+	answer := result("a", strings.Repeat("😀", 40))
+	answer.ToolName = long.Content.Blocks[0].Name
+	progress := begin(t, []message.Message{user("old"), long, answer, said("ok"), user("next")}, nil, Settings{Model: claude, Rules: AllRules()})
+	progress.entries = progress.entries[2:]
+	if piece, rest := progress.piece(60); piece.body != "😀" || len(rest) != len(progress.entries) {
+		t.Errorf("a piece %q, %d entries are left", piece.body, len(rest))
+	}
+	empty, err := progress.request("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	progress.target = empty.Budget.EstimatedInputTokens + minRoom
+	if r, err := progress.Next(); err != nil || !strings.Contains(text(r), strings.Repeat("😀", 10)) {
+		t.Errorf("the smallest room holds a few characters only: %v", err)
+	}
+	finish(t, progress, "s")
+}
+
 func TestAWindowTooSmallForASummary(t *testing.T) {
 	model := claude
 	model.ContextWindow, model.MaxTokens = 1000, 500

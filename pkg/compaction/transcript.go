@@ -96,7 +96,7 @@ func transcript(rows []message.Message, sources []projection.Source) []entry {
 var attributeEscaper = strings.NewReplacer("&", "&amp;", `"`, "&quot;", "<", "&lt;", ">", "&gt;", "\n", "&#10;", "\r", "&#13;")
 
 // maxName bounds the names of tools, which come from their servers, in characters.
-const maxName = 100
+const maxName = 64
 
 func quote(name string) string { return `"` + attributeEscaper.Replace(shorten(name, maxName)) + `"` }
 
