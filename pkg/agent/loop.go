@@ -46,8 +46,10 @@ type loop struct {
 	committed cas.Digest
 	// calibration is what is known of the model's real counts.
 	calibration budget.Calibration
-	// title is a request for the session's title that goes on beside the run; nil for none.
-	title *titling
+	// title is a request for the session's title that goes on beside the run; nil for none. titled says that the run has
+	// asked.
+	title  *titling
+	titled bool
 	// ending is why the run ends when it is not its context that says so.
 	ending error
 }
@@ -85,6 +87,7 @@ func Execute(ctx context.Context, deps Deps, run Run) (Result, error) {
 	if run.Operation == OperationCompact {
 		return l.end(ctx, l.compact(ctx))
 	}
+	defer l.endTitle()
 	return l.end(ctx, l.turns(ctx))
 }
 

@@ -34,11 +34,13 @@ type titling struct {
 }
 
 // startTitle asks for a title of the session if it is to have one and has none. The request goes on beside the run and
-// never delays it: a title that has not come when the run ends is given up, and the next run asks again.
+// never delays it: a title that has not come when the run ends is given up. A run asks once, whatever comes of it; the next
+// run asks again. The runs of other agents than the session's own name nothing.
 func (l *loop) startTitle(ctx context.Context) error {
-	if !l.cfg.Title || l.state.Title != nil || l.title != nil || !l.prompts() {
+	if l.titled || !l.cfg.Title || l.state.Title != nil || !l.prompts() || l.run.AgentKey != runevent.MainAgent {
 		return nil
 	}
+	l.titled = true
 	options := budget.Options{Model: l.cfg.Model, MaxTokens: min(titleOutput, l.cfg.Model.MaxTokens), Reasoning: provider.LevelOff, Estimator: l.estimator()}
 	a := aside{
 		purpose: runevent.PurposeTitle, model: l.cfg.Model, system: titleSystem, turn: l.state.Run.Committed + 1,
@@ -91,6 +93,15 @@ func titleText(prompt message.Message) string {
 	return strings.ReplaceAll(text, "</", "<\u200b/")
 }
 
+// endTitle ends the request for a title, if it still goes on, and waits for it: nothing of a run outlives it.
+func (l *loop) endTitle() {
+	if l.title == nil {
+		return
+	}
+	l.title.cancel()
+	<-l.title.done
+}
+
 // collectTitle records the title if it has come; last gives it up otherwise. A title that failed is no failure of the run.
 func (l *loop) collectTitle(ctx context.Context, last bool) error {
 	t := l.title
@@ -102,7 +113,6 @@ func (l *loop) collectTitle(ctx context.Context, last bool) error {
 	default:
 		if last {
 			t.cancel()
-			l.title = nil
 		}
 		return nil
 	}

@@ -5,13 +5,16 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/provider"
+	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/session"
+	"github.com/agentloop/agentloop/pkg/tool"
 )
 
 // titled answers requests for a title with one reply and those of the conversation with the others.
@@ -142,4 +145,89 @@ func TestTitleIsAskedForOnce(t *testing.T) {
 			t.Errorf("history %v", roles(history))
 		}
 	})
+}
+
+// TestTitleIsTriedOnceInARun does not ask again with every turn when there is no title, and not for other agents.
+func TestTitleIsTriedOnceInARun(t *testing.T) {
+	cases := map[string]struct {
+		agent string
+		title reply
+		want  int
+	}{
+		"it fails":       {runevent.MainAgent, fails(provider.ClassOverloaded), 1},
+		"it is no title": {runevent.MainAgent, says("..."), 1},
+		"another agent":  {"helper", says("Greetings"), 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, inBubble(func(t *testing.T) {
+			w := newWorld(t)
+			w.tools.definitions = []tool.Definition{defined("read")}
+			model := &titled{scriptedModel: w.model, title: tc.title}
+			for _, next := range []reply{calls("read"), calls("read"), says("done")} {
+				w.model.replies = append(w.model.replies, func(ctx context.Context, req provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
+					synctest.Wait()
+					return next(ctx, req, onDelta)
+				})
+			}
+			run := w.run("u1", "hi")
+			run.Config.Title, run.AgentKey = true, tc.agent
+			deps := w.deps()
+			deps.Model = model
+			if got, err := Execute(t.Context(), deps, run); err != nil || got != completed {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			if len(model.asked) != tc.want {
+				t.Errorf("a title was asked for %d times, want %d", len(model.asked), tc.want)
+			}
+		}))
+	}
+}
+
+// TestTitleEndsWithItsRun: however a run ends, its request for a title has ended when Execute returns.
+func TestTitleEndsWithItsRun(t *testing.T) {
+	cases := map[string]struct {
+		main  reply
+		chaos string
+	}{
+		"it is finished": {main: says("done")},
+		"it is handed back": {main: says("done"), chaos: "hand back"},
+		"it panics": {main: says("done"), chaos: "model.completed"},
+	}
+	for name, tc := range cases {
+		t.Run(name, inBubble(func(t *testing.T) {
+			w := newWorld(t)
+			ended := false
+			model := &titled{scriptedModel: w.model, title: func(ctx context.Context, _ provider.Request, _ func(provider.Delta)) (provider.Response, error) {
+				<-ctx.Done()
+				pass(time.Second)
+				ended = true
+				return provider.Response{}, &provider.Error{Class: provider.ClassCancelled, Dispatched: true, Err: ctx.Err()}
+			}}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			w.model.replies = []reply{func(ctx context.Context, req provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
+				synctest.Wait()
+				if tc.chaos == "hand back" {
+					cancel(ErrHandBack)
+				}
+				return tc.main(ctx, req, onDelta)
+			}}
+			run := w.run("u1", "hi")
+			run.Config.Title = true
+			deps := w.deps()
+			deps.Model = model
+			deps.Chaos = func(point string) {
+				if tc.chaos != "" && point == tc.chaos {
+					panic("boom")
+				}
+			}
+			func() {
+				defer func() { _ = recover() }()
+				_, _ = Execute(ctx, deps, run)
+			}()
+			if !ended {
+				t.Error("the request for a title goes on")
+			}
+		}))
+	}
 }
