@@ -62,6 +62,7 @@ func decideSession(f sessionFacts) sessionDecision {
 	if f.session.DeletionTimestamp.IsZero() {
 		d.hold = !held
 		d.expired = f.expired()
+		d.requeue = f.estimate.Again
 		if f.missing != nil {
 			d.requeue = referenceInterval
 		}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	api "github.com/agentloop/agentloop/api/v1alpha1"
 	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/budget"
@@ -18,7 +20,7 @@ import (
 
 // Estimates measures sessions in which nothing happens, in the background and one after another: what the next request
 // would take without a new prompt. It asks no model and writes nothing. An estimate holds for one saved state, one
-// generation of the session and one of its provider.
+// generation of the session and one of its provider. Sessions that continue the same history are measured each for itself.
 type Estimates struct {
 	Log   runevent.Log
 	Store cas.Store
@@ -33,16 +35,25 @@ type Estimates struct {
 	Now    func() time.Time
 
 	mu      sync.Mutex
-	entries map[runevent.Stream]*estimate
-	wake    chan runevent.Stream
+	entries map[measured]*estimate
+	wake    chan measured
+}
+
+// measured is what an estimate is of: a stream as one session sees it.
+type measured struct {
+	runevent.Stream
+	owner types.UID
 }
 
 // Estimate is what is known of a session's next request.
 type Estimate struct {
 	// Budget is nil for an empty session, one whose model is not available, and while nothing is known.
 	Budget *budget.ContextBudget
-	// Known says that it was made, Pending that it will be in a moment, so that it is worth to wait with a report.
+	// Known says that it was made or that there is none, Pending that it will be made in a moment, so that it is worth to
+	// wait with a report.
 	Known, Pending bool
+	// Again is when to ask again for one that could not be made; 0 for all others.
+	Again time.Duration
 }
 
 // estimateKey is what an estimate holds for.
@@ -79,8 +90,8 @@ func (e *Estimates) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case stream := <-wake:
-			e.make(ctx, stream)
+		case of := <-wake:
+			e.make(ctx, of)
 		}
 	}
 }
@@ -90,7 +101,7 @@ func (e *Estimates) NeedLeaderElection() bool { return true }
 
 func (e *Estimates) init() {
 	if e.entries == nil {
-		e.entries, e.wake = map[runevent.Stream]*estimate{}, make(chan runevent.Stream, maxEstimates)
+		e.entries, e.wake = map[measured]*estimate{}, make(chan measured, maxEstimates)
 	}
 }
 
@@ -100,28 +111,31 @@ func (e *Estimates) Get(stream runevent.Stream, owner *api.AgentSession, target 
 	if e == nil {
 		return Estimate{Known: true}
 	}
-	state := log.State
+	state, of := log.State, measured{stream, owner.UID}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.init()
 	if target == nil || !log.Known || log.Corrupt || state.StateRef == nil || state.Live() || log.Messages == 0 {
-		delete(e.entries, stream)
+		delete(e.entries, of)
 		return Estimate{Known: log.Known && !log.State.Live()}
 	}
 	now := e.Now()
 	key := estimateKey{state: state.StateRef.Digest, session: owner.Generation, target: target.Generation}
-	entry := e.entries[stream]
-	if entry == nil || entry.key != key || entry.done && !entry.retry.IsZero() && now.After(entry.retry) {
+	entry := e.entries[of]
+	if entry == nil || entry.key != key || entry.done && !entry.retry.IsZero() && !now.Before(entry.retry) {
 		entry = &estimate{key: key, owner: owner.DeepCopy(), asked: now}
-		e.entries[stream] = entry
+		e.entries[of] = entry
 		select {
-		case e.wake <- stream:
+		case e.wake <- of:
 		default: // it is looked at again with its session
-			delete(e.entries, stream)
+			delete(e.entries, of)
 		}
 	}
 	result := entry.result
-	result.Known, result.Pending = entry.done, !entry.done && now.Sub(entry.asked) < estimatePatience
+	result.Pending = !entry.done && now.Sub(entry.asked) < estimatePatience
+	if entry.done && !entry.retry.IsZero() {
+		result.Again = entry.retry.Sub(now)
+	}
 	return result
 }
 
@@ -132,17 +146,17 @@ func (e *Estimates) Forget(namespace, sessionUID string) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for stream := range e.entries {
-		if stream.Namespace == namespace && stream.Session == sessionUID {
-			delete(e.entries, stream)
+	for of := range e.entries {
+		if of.Namespace == namespace && of.Session == sessionUID {
+			delete(e.entries, of)
 		}
 	}
 }
 
 // make measures a session, unless that is done or nobody wants it any more.
-func (e *Estimates) make(ctx context.Context, stream runevent.Stream) {
+func (e *Estimates) make(ctx context.Context, of measured) {
 	e.mu.Lock()
-	entry := e.entries[stream]
+	entry := e.entries[of]
 	if entry == nil || entry.done {
 		e.mu.Unlock()
 		return
@@ -150,15 +164,15 @@ func (e *Estimates) make(ctx context.Context, stream runevent.Stream) {
 	owner, key := entry.owner, entry.key
 	e.mu.Unlock()
 	bounded, cancel := context.WithTimeout(ctx, estimateTimeout)
-	result, err := e.measure(bounded, stream, owner, key)
+	result, err := e.measure(bounded, of.Stream, owner, key)
 	cancel()
 	if ctx.Err() != nil {
 		return
 	}
 	var waiting *worker.NotReadyError
-	failed := err != nil && !errors.As(err, &waiting) && !errors.Is(err, agent.ErrEmptySession) && !errors.Is(err, errMoved)
-	if failed {
-		e.Logger.Warn("next request not estimated", "namespace", stream.Namespace, "session", stream.Session, "error", err)
+	result.Known = err == nil || errors.As(err, &waiting) || errors.Is(err, agent.ErrEmptySession)
+	if !result.Known && !errors.Is(err, errMoved) {
+		e.Logger.Warn("next request not estimated", "namespace", of.Namespace, "session", of.Session, "error", err)
 	}
 	e.mu.Lock()
 	entry.done, entry.result = true, result
@@ -167,13 +181,17 @@ func (e *Estimates) make(ctx context.Context, stream runevent.Stream) {
 		entry.retry = e.Now().Add(estimateRetry)
 	}
 	e.mu.Unlock()
-	e.Notify(stream)
+	e.Notify(of.Stream)
 }
 
 // errMoved is returned when the session has moved on meanwhile: it is looked at again for that.
 var errMoved = errors.New("the session has moved on")
 
 func (e *Estimates) measure(ctx context.Context, stream runevent.Stream, owner *api.AgentSession, key estimateKey) (Estimate, error) {
+	cfg, err := e.Config(ctx, owner)
+	if err != nil {
+		return Estimate{}, err
+	}
 	state, err := agent.LoadState(ctx, e.Log, e.Store, stream)
 	switch {
 	case err != nil:
@@ -181,14 +199,10 @@ func (e *Estimates) measure(ctx context.Context, stream runevent.Stream, owner *
 	case state.Live() || state.StateRef == nil || state.StateRef.Digest != key.state:
 		return Estimate{}, errMoved
 	}
-	cfg, err := e.Config(ctx, owner)
-	if err != nil {
-		return Estimate{}, err
-	}
 	idle := agent.Idle{Store: e.Store, Stream: stream, State: state, Config: cfg, Estimator: e.Estimator, Calibrations: e.Calibrations, Logger: e.Logger}
-	measured, err := idle.Measure(ctx)
+	next, err := idle.Measure(ctx)
 	if err != nil {
 		return Estimate{}, err
 	}
-	return Estimate{Budget: &measured}, nil
+	return Estimate{Budget: &next}, nil
 }

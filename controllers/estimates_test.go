@@ -114,9 +114,11 @@ func TestEstimates(t *testing.T) {
 func TestEstimatesThatFail(t *testing.T) {
 	cases := map[string]struct {
 		setup func(w *estimatesWorld)
+		// known says that there is none, and not only that it could not be told.
+		known bool
 	}{
-		"the model is not declared": {func(w *estimatesWorld) { w.fails = &worker.NotReadyError{Reason: "ModelNotDeclared"} }},
-		"the API server is away":    {func(w *estimatesWorld) { w.fails = errors.New("away") }},
+		"the model is not declared": {func(w *estimatesWorld) { w.fails = &worker.NotReadyError{Reason: "ModelNotDeclared"} }, true},
+		"the API server is away":    {func(w *estimatesWorld) { w.fails = errors.New("away") }, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +126,7 @@ func TestEstimatesThatFail(t *testing.T) {
 				w := newEstimates(t)
 				w.run("first", says("hello"))
 				tc.setup(w)
-				if got := w.settled(); got.Budget != nil || got.Pending || !got.Known {
+				if got := w.settled(); got.Budget != nil || got.Pending || got.Known != tc.known || got.Again <= 0 || got.Again > estimateRetry {
 					t.Errorf("estimate %+v", got)
 				}
 				w.fails = nil
@@ -147,6 +149,25 @@ func TestEstimatesThatFail(t *testing.T) {
 	})
 }
 
+// TestEstimatesOfOneHistory: sessions that continue the same history are measured each for itself, and once.
+func TestEstimatesOfOneHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newEstimates(t)
+		w.run("first", says("hello"))
+		other := w.session.DeepCopy()
+		w.session.UID, other.UID, other.Generation = "one", "two", 7
+		for range 3 {
+			for _, owner := range []*api.AgentSession{w.session, other} {
+				w.Estimates.Get(w.stream, owner, w.target, w.facts())
+				pass(100 * time.Millisecond)
+			}
+		}
+		if w.tries.Load() != 2 || w.told.Load() != 2 {
+			t.Errorf("measured %d times, told %d times", w.tries.Load(), w.told.Load())
+		}
+	})
+}
+
 // TestReportWithEstimate waits a moment with the report of a new state for its estimate, and shows none that is not the
 // state's own.
 func TestReportWithEstimate(t *testing.T) {
@@ -165,6 +186,7 @@ func TestReportWithEstimate(t *testing.T) {
 		"there is none":                         {Estimate{Known: true}, "new", -1},
 		"there is none for the state any more":  {Estimate{Known: true}, "old", -1},
 		"it was made anew and has other values": {measured, "new", 50},
+		"it could not be told for the state":    {Estimate{Again: time.Second}, "new", 10},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

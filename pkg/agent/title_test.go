@@ -189,9 +189,9 @@ func TestTitleEndsWithItsRun(t *testing.T) {
 		main  reply
 		chaos string
 	}{
-		"it is finished": {main: says("done")},
+		"it is finished":    {main: says("done")},
 		"it is handed back": {main: says("done"), chaos: "hand back"},
-		"it panics": {main: says("done"), chaos: "model.completed"},
+		"it panics":         {main: says("done"), chaos: "model.completed"},
 	}
 	for name, tc := range cases {
 		t.Run(name, inBubble(func(t *testing.T) {
