@@ -52,8 +52,8 @@ type RunProgress struct {
 	// Summaries are the complete summaries that no checkpoint has been made of yet: by the digest of the context that each
 	// was asked for with, the action that holds it.
 	Summaries map[cas.Digest]cas.Ref
-	// Compacting says that a compaction was begun whose outcome is not in the log.
-	Compacting bool
+	// Compacting says that a compaction was begun whose outcome is not in the log, Counted that Compactions counts it.
+	Compacting, Counted bool
 	// Compacted says that the run has made a checkpoint since its last commit.
 	Compacted bool
 	// Before is what Captured has displaced; it comes back when that request is refused before dispatch.
@@ -168,7 +168,7 @@ func (s *State) Commit(committed AgentState, ref cas.Ref) {
 	s.Run.RunCounters = committed.Run
 	s.Run.Phase = PhaseAssembling
 	s.Run.Captured, s.Run.Before, s.Run.Completed, s.Run.Tools, s.Run.Summaries = nil, nil, nil, nil, nil
-	s.Run.Compacted, s.Run.Compacting = false, false
+	s.Run.Compacted, s.Run.Compacting, s.Run.Counted = false, false, false
 }
 
 // Apply folds one verified entry. An entry that does not follow the state, and a commit whose state was not loaded
@@ -219,9 +219,10 @@ func (s *State) runStarted(event runevent.Event) {
 		s.Run = &RunProgress{UID: event.Evidence.AgentRunID, Name: event.RunName}
 		s.Run.StartedAt = event.Evidence.RecordedAt
 	}
-	if s.Run.Compacting { // it ended with its worker: the next one may try it again
-		s.Run.Compactions, s.Run.Compacting = max(s.Run.Compactions-1, 0), false
+	if s.Run.Compacting && s.Run.Counted { // it ended with its worker: the next one may try it again
+		s.Run.Compactions--
 	}
+	s.Run.Compacting, s.Run.Counted = false, false
 	s.Run.Attempt, s.Run.Worker, s.Run.Phase, s.Run.HandedBack = event.Attempt, event.Worker, PhaseStarting, false
 	if event.Config != nil {
 		s.Run.Config = event.Config
@@ -268,7 +269,7 @@ func (s *State) record(event runevent.Event) {
 	case runevent.KindCompactionCommitted:
 		s.Checkpoint = event.Checkpoint
 		s.admit(event)
-		s.Run.Summaries, s.Run.Compacted, s.Run.Compacting = nil, true, false
+		s.Run.Summaries, s.Run.Compacted, s.Run.Compacting, s.Run.Counted = nil, true, false, false
 	case runevent.KindContextRecovery:
 		s.Run.Recovered = event.Evidence.Turn
 	}
@@ -309,12 +310,13 @@ func (s *State) captured(event runevent.Event) {
 		return
 	}
 	if event.Purpose == runevent.PurposeSummary {
+		s.Run.Counted = s.Run.Counted || event.Attempt > s.Run.Compactions
 		s.Run.Compactions, s.Run.Phase, s.Run.Compacting = max(s.Run.Compactions, event.Attempt), PhaseCompacting, true
 	}
 	if event.Purpose != runevent.PurposeMain {
 		return
 	}
-	s.Run.Compactions, s.Run.Summaries, s.Run.Compacting = event.Attempt, nil, false
+	s.Run.Compactions, s.Run.Summaries, s.Run.Compacting, s.Run.Counted = event.Attempt, nil, false, false
 	s.Run.RunCounters = s.Counters()
 	s.Run.Before = &Latest{Context: s.Run.LastContext, Limit: s.Run.LastLimit}
 	s.Run.Turn, s.Run.Phase = event.Evidence.Turn, PhaseModelCall

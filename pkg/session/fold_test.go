@@ -349,6 +349,7 @@ func TestCompactionFolds(t *testing.T) {
 	}
 	live := []runevent.Event{begin("u1"), prompt("hi")}
 	failed := summaryOf(runevent.Event{Type: runevent.TypeModelFailed, Class: "invalidRequest"})
+	overflow := runevent.Event{Type: runevent.TypeModelFailed, Purpose: runevent.PurposeMain, Class: "overflow"}
 	done := summaryOf(complete("s1", 0, "summary s1", used(100, 10)))
 	cases := map[string]struct {
 		events    []runevent.Event
@@ -357,15 +358,17 @@ func TestCompactionFolds(t *testing.T) {
 		stored    bool
 		phase     string
 	}{
-		"a summary is asked for":                      {events: []runevent.Event{tried("s1", 1)}, tries: 1, phase: PhaseCompacting},
-		"a second part of it is no second try":        {events: []runevent.Event{tried("s1", 1), done, tried("s2", 1)}, tries: 1, summaries: 1, phase: PhaseCompacting},
-		"it has come and is not used yet":             {events: []runevent.Event{tried("s1", 1), done}, tries: 1, summaries: 1, phase: PhaseCompacting},
-		"it stands for older messages":                {events: []runevent.Event{tried("s1", 1), done, committed}, tries: 1, stored: true, phase: PhaseCompacting},
-		"a request that is still above the threshold": {events: []runevent.Event{tried("s1", 1), pressed("m1", 1)}, tries: 1, phase: PhaseModelCall},
-		"a request below it":                          {events: []runevent.Event{tried("s1", 1), done, committed, capture("m1", 1, "main")}, stored: true, phase: PhaseModelCall},
-		"its worker died: it may be tried again":      {events: []runevent.Event{tried("s1", 1), done, begin("u1")}, summaries: 1, phase: PhaseStarting},
-		"its worker died after it had failed":         {events: []runevent.Event{tried("s1", 1), failed, begin("u1")}, tries: 1, phase: PhaseStarting},
-		"the next prompt":                             {events: []runevent.Event{tried("s1", 2), finish(), begin("u2"), prompt("next")}, phase: PhaseAssembling},
+		"a summary is asked for":                               {events: []runevent.Event{tried("s1", 1)}, tries: 1, phase: PhaseCompacting},
+		"a second part of it is no second try":                 {events: []runevent.Event{tried("s1", 1), done, tried("s2", 1)}, tries: 1, summaries: 1, phase: PhaseCompacting},
+		"it has come and is not used yet":                      {events: []runevent.Event{tried("s1", 1), done}, tries: 1, summaries: 1, phase: PhaseCompacting},
+		"it stands for older messages":                         {events: []runevent.Event{tried("s1", 1), done, committed}, tries: 1, stored: true, phase: PhaseCompacting},
+		"a request that is still above the threshold":          {events: []runevent.Event{tried("s1", 1), pressed("m1", 1)}, tries: 1, phase: PhaseModelCall},
+		"a request below it":                                   {events: []runevent.Event{tried("s1", 1), done, committed, capture("m1", 1, "main")}, stored: true, phase: PhaseModelCall},
+		"its worker died: it may be tried again":               {events: []runevent.Event{tried("s1", 1), done, begin("u1")}, summaries: 1, phase: PhaseStarting},
+		"its worker died after it had failed":                  {events: []runevent.Event{tried("s1", 1), failed, begin("u1")}, tries: 1, phase: PhaseStarting},
+		"its worker died in a recovery, which is none of them": {events: []runevent.Event{pressed("m1", 1), overflow, tried("s1", 1), begin("u1")}, tries: 1, phase: PhaseStarting},
+		"its worker died in a second request of it":            {events: []runevent.Event{tried("s1", 1), failed, tried("s2", 1), begin("u1")}, phase: PhaseStarting},
+		"the next prompt":                                      {events: []runevent.Event{tried("s1", 2), finish(), begin("u2"), prompt("next")}, phase: PhaseAssembling},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
