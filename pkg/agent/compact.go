@@ -91,7 +91,7 @@ func (l *loop) recoverOverflow(ctx context.Context, request assembled) (bool, er
 func (l *loop) pass(ctx context.Context, request assembled, keep int64, attempt int) (assembled, error) {
 	plan, err := compaction.Make(compaction.Input{
 		Projected: request.Result, Previous: l.checkpoint, Keep: keep, Room: request.budget.MessageRoom(),
-		Idle: !l.prompts(), Estimator: l.estimator(), Rules: compaction.AllRules(),
+		Context: l.cfg.Context, Idle: !l.prompts(), Estimator: l.estimator(), Rules: compaction.AllRules(),
 	})
 	if err != nil {
 		return assembled{}, err
@@ -197,6 +197,7 @@ func (l *loop) compact(ctx context.Context) error {
 	}
 	_, err = l.pass(ctx, request, compaction.KeepRecent(l.cfg.Model.ContextWindow), 0)
 	var failed *provider.Error
+	var rejected *refused
 	var over *budget.ExceededError
 	switch {
 	case err == nil:
@@ -205,6 +206,8 @@ func (l *loop) compact(ctx context.Context) error {
 		return &Failure{Reason: ReasonNothingToCompact, Message: "no complete turn is old enough to be summarised; nothing was changed", Err: err}
 	case !soft(err):
 		return err
+	case errors.As(err, &rejected):
+		return rejected
 	case errors.As(err, &failed):
 		return providerFailure(failed)
 	case errors.As(err, &over):

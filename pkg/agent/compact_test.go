@@ -363,7 +363,11 @@ func TestCompactOperation(t *testing.T) {
 		want    Result
 		asked   []string
 		kept    int
+		// cap is the output cap that requests declare; 0 for the right one.
+		cap int
 	}{
+		"the guard refuses the request": {old: []int{7000, 7000}, cap: 100_000, want: failed(ReasonOutputCapRejected)},
+
 		"older turns":              {old: []int{7000, 7000}, replies: []reply{says("short")}, want: completed, asked: []string{"summary"}, kept: 2},
 		"one turn":                 {old: []int{7000}, want: failed(ReasonNothingToCompact)},
 		"an empty session":         {want: failed(ReasonNothingToCompact)},
@@ -377,6 +381,9 @@ func TestCompactOperation(t *testing.T) {
 			w := newWorld(t)
 			w.fill(tc.old...)
 			w.model.replies = tc.replies
+			if tc.cap > 0 {
+				w.model.body = func(provider.Request) []byte { return fmt.Appendf(nil, `{"max_tokens":%d}`, tc.cap) }
+			}
 			if got, err := w.execute(t.Context(), compact(w, "c")); err != nil || got != tc.want {
 				t.Fatalf("%+v, %v; want %+v", got, err, tc.want)
 			}
@@ -389,7 +396,7 @@ func TestCompactOperation(t *testing.T) {
 				t.Errorf("history %v, usage %+v", roles(history), state.Usage())
 			}
 			w.checkFolds(t)
-			w.model.replies = []reply{says("on we go")}
+			w.model.body, w.model.replies = nil, []reply{says("on we go")}
 			if got, err := w.execute(t.Context(), w.run("next", "hi")); err != nil || got != completed {
 				t.Errorf("the next run: %+v, %v", got, err)
 			}
