@@ -28,6 +28,9 @@ type Input struct {
 	// Room is how many tokens all messages of the request may take (budget.ContextBudget.MessageRoom); 0 when it is not
 	// known. Only SplitTurn looks at it.
 	Room int64
+	// Context is the host's runtime context as it is now; empty for none. A split keeps it with the request in progress,
+	// unless that one brought its own.
+	Context string
 	// Idle says that no turn is going on, as in a manual compaction: the newest turn is complete and is not split.
 	Idle bool
 	// Estimator measures the turns; nil for budget.Heuristic.

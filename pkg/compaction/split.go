@@ -1,6 +1,7 @@
 package compaction
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/agentloop/agentloop/pkg/message"
@@ -33,15 +34,21 @@ func (in *Input) split(newest unit) (Plan, bool) {
 	return plan, true
 }
 
-// carried is the text of the request in progress with the context that was sent with it. Where its message was cut away
-// by an earlier split, it is what that one carried.
+// carried is the text of the request in progress with the context that was sent with it, or with a turn before and has not
+// changed since. Where its message was cut away by an earlier split, it is what that one carried.
 func (in *Input) carried(newest unit, reply int) string {
 	if !newest.user {
 		return carriedIn(in.Previous)
 	}
+	p := in.Projected.Projection
 	var texts []string
+	own := slices.ContainsFunc(p.SkillExpansions, func(e projection.SkillExpansion) bool { return e.MessageIndex == newest.boundary })
 	for row := newest.row; row < reply; row++ {
+		own = own || p.Sources[row].Type == projection.SourceRuntimeContext
 		texts = append(texts, plainText(in.Projected.Messages[row].Content))
+	}
+	if !own && in.Context != "" {
+		texts = append(texts, in.Context)
 	}
 	return shorten(strings.Join(texts, "\n\n"), maxCarried)
 }

@@ -135,6 +135,30 @@ func TestASplitKeepsTheTask(t *testing.T) {
 	}
 }
 
+// TestASplitKeepsTheContext: context that was sent with an earlier turn, and not again because it did not change, is not lost.
+func TestASplitKeepsTheContext(t *testing.T) {
+	history := append([]message.Message{user("hello"), said("hi")}, toolLoop("Fix the bug.", 4, 4000)...)
+	cases := map[string]struct {
+		snapshots []projection.Snapshot
+		want      string
+	}{
+		"it came with an earlier turn":    {[]projection.Snapshot{{UserTurn: 0, Content: "Allowed: read"}}, "Fix the bug.\n\nAllowed: read"},
+		"it came with this turn":          {[]projection.Snapshot{{UserTurn: 1, Content: "Allowed: write"}}, "Fix the bug.\n\nAllowed: write"},
+		"it came in front of this prompt": {[]projection.Snapshot{{UserTurn: 1, Content: "Allowed: all", Placement: projection.PlacementUser}}, "Allowed: all\n\nFix the bug."},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			plan, err := Make(Input{Projected: project(t, history, nil, tc.snapshots...), Keep: 1500, Room: 2000, Context: "Allowed: read", Rules: AllRules()})
+			if err != nil || !plan.Split {
+				t.Fatalf("split %v, %v", plan.Split, err)
+			}
+			if diff := cmp.Diff(tc.want, plan.carried); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestASplitTurnGoesOnWithoutThinking: the prefix of its replies is gone, and providers refuse such a turn with thinking.
 func TestASplitTurnGoesOnWithoutThinking(t *testing.T) {
 	history := []message.Message{user("go")}

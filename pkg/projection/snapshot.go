@@ -12,7 +12,7 @@ import (
 //
 // It is stored when Skills were selected, or when its content differs from the latest stored one that the model still
 // sees: one whose anchor a compaction has replaced by a summary does not count. A turn that has a snapshot keeps it, so
-// a request that is sent again finds the same. Blank content is never stored; beside selected Skills it is replaced by
+// a request that is sent again finds the same, and one whose own prompt was replaced gets none, for nothing would show it. Blank content is never stored; beside selected Skills it is replaced by
 // their instructions. Errors wrap ErrInvalidProjection.
 func NextSnapshot(stored []Snapshot, history []message.Message, checkpoint *Checkpoint, candidate Snapshot) (Snapshot, bool, error) {
 	if err := checkSnapshots(stored); err != nil {
@@ -47,7 +47,7 @@ func NextSnapshot(stored []Snapshot, history []message.Message, checkpoint *Chec
 			len(stored)-1, last.UserTurn, users)
 	case candidate.Placement != PlacementLegacy && candidate.Placement != PlacementUser:
 		return Snapshot{}, false, invalid("snapshot: unknown placement")
-	case last.UserTurn == candidate.UserTurn, blank(candidate.Content):
+	case last.UserTurn == candidate.UserTurn, seen == users, blank(candidate.Content):
 		return Snapshot{}, false, nil
 	}
 	visible := last.UserTurn >= seen
