@@ -9,6 +9,7 @@ import (
 	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/compaction"
+	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/projection"
 	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/runevent"
@@ -83,6 +84,31 @@ func (l *loop) recoverOverflow(ctx context.Context, request assembled) (bool, er
 		})
 	}
 	return false, nil
+}
+
+// errSendAgain is returned when a request is to be sent once more behind a new checkpoint.
+var errSendAgain = errors.New("the request is sent again")
+
+// cutShort says whether a response ended at its length limit well below the cap that it was given: the input left no
+// more room in the window than that, whatever was estimated.
+func (l *loop) cutShort(request assembled, response provider.Response) bool {
+	limit, used := request.policy.SendMaxTokens, response.Message.Usage
+	if response.Message.StopReason != message.StopLength || limit <= 0 || used == nil || used.Output == nil {
+		return false
+	}
+	return *used.Output < limit-max(minCutShort, limit/20)
+}
+
+// minCutShort is how many tokens an answer must at least be below its cap: providers do not count to the last one alike.
+const minCutShort = 16
+
+// tooLong records a response that was cut short as a request that was too long, with what it used.
+func (c *call) tooLong(ctx context.Context, response provider.Response) error {
+	err := c.failed(ctx, &provider.Error{
+		Class: provider.ClassOverflow, Dispatched: true, HTTPStatus: response.HTTPStatus, Code: "cut_short",
+		Usage: response.Message.Usage, ResponseID: response.ResponseID, Err: errSendAgain,
+	})
+	return err
 }
 
 // pass makes one compaction of a request, which keeps about that many tokens of the newest turns, and returns the request

@@ -301,6 +301,15 @@ func TestTakeoverWhileCompacting(t *testing.T) {
 	}
 }
 
+// cutAt is an answer that ended at its length limit after so many tokens.
+func cutAt(tokens int64) reply {
+	return func(ctx context.Context, req provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
+		out, err := stops("half an ans", message.StopLength)(ctx, req, onDelta)
+		out.Message.Usage = &message.Usage{Input: count(20000), Output: &tokens}
+		return out, err
+	}
+}
+
 // TestOverflowRecovery has the provider find a request too long that was estimated to fit: it is compacted and sent
 // once more, and only once.
 func TestOverflowRecovery(t *testing.T) {
@@ -322,7 +331,20 @@ func TestOverflowRecovery(t *testing.T) {
 			asked: []string{"main", "summary", "main"}, record: true,
 		},
 		"nothing to compact": {replies: []reply{fails(provider.ClassOverflow)}, want: failed, asked: []string{"main"}},
-		"switched off":       {old: []int{5000, 5000}, off: true, replies: []reply{fails(provider.ClassOverflow)}, want: failed, asked: []string{"main"}},
+		"an answer that was cut off well below its cap": {
+			old: []int{5000, 5000}, replies: []reply{cutAt(100), says("short"), says("done")}, want: completed,
+			asked: []string{"main", "summary", "main"}, record: true,
+		},
+		"cut off again": {
+			old: []int{5000, 5000}, replies: []reply{cutAt(100), says("short"), cutAt(200)}, want: completed,
+			asked: []string{"main", "summary", "main"}, record: true,
+		},
+		"cut off at its cap":              {old: []int{5000, 5000}, replies: []reply{cutAt(4090)}, want: completed, asked: []string{"main"}},
+		"cut off, and nothing to compact": {replies: []reply{cutAt(100)}, want: completed, asked: []string{"main"}},
+		"cut off, and no summary: the answer stays": {
+			old: []int{5000, 5000}, replies: []reply{cutAt(100), fails(provider.ClassAuth)}, want: completed, asked: []string{"main", "summary"},
+		},
+		"switched off": {old: []int{5000, 5000}, off: true, replies: []reply{fails(provider.ClassOverflow)}, want: failed, asked: []string{"main"}},
 		"the summary fails": {
 			old: []int{5000, 5000}, replies: []reply{fails(provider.ClassOverflow), fails(provider.ClassAuth)}, want: failed, asked: []string{"main", "summary"},
 		},

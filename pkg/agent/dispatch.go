@@ -49,6 +49,9 @@ func (l *loop) request(ctx context.Context) (answered, error) {
 		if err == nil {
 			return answer, nil
 		}
+		if errors.Is(err, errSendAgain) {
+			continue
+		}
 		var kept *refused
 		if errors.As(err, &kept) {
 			return answered{}, err
@@ -134,6 +137,11 @@ func (l *loop) dispatch(ctx context.Context, request assembled) (answered, error
 	}
 	if err != nil {
 		return answered{}, call.failed(ctx, err)
+	}
+	if l.cutShort(request, response) {
+		if recovered, err := l.recoverOverflow(ctx, request); recovered || err != nil && ctx.Err() == nil {
+			return answered{}, errors.Join(err, call.tooLong(ctx, response))
+		}
 	}
 	answer, err := call.completed(ctx, response)
 	if err == nil {
