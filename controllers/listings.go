@@ -177,5 +177,5 @@ func (l *Listings) keep(entry *listing, models []provider.ModelInfo, err error) 
 			entry.result = Listing{Known: true, Err: err}
 		}
 	}
-	entry.due = l.Now().Add(rest + rand.N(rest/10+1)) //nolint:gosec // nothing secret
+	entry.due = l.Now().Add(rest + rand.N(rest/10+1))
 }

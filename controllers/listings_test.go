@@ -109,8 +109,8 @@ func TestListings(t *testing.T) {
 			want   int64
 			asked  int
 		}{
-			{"within the hour", func() { time.Sleep(59 * time.Minute) }, 1000, 1},
-			{"after it", func() { time.Sleep(8 * time.Minute) }, 2000, 2},
+			{"within the hour", func() { pass(59 * time.Minute) }, 1000, 1},
+			{"after it", func() { pass(8 * time.Minute) }, 2000, 2},
 			{"another generation", func() { target.Generation++ }, 2000, 3},
 			{"another object", func() { target.UID = "again" }, 2000, 4},
 			{"forgotten", func() { w.Forget(client.ObjectKeyFromObject(target)) }, 2000, 5},
@@ -134,7 +134,7 @@ func TestListingsThatFail(t *testing.T) {
 		away := &provider.Error{Class: provider.ClassTransient, Code: "connect"}
 		w.set(func() { w.err = away })
 		var waits []int
-		for begin, asked := time.Now(), 0; len(waits) < 9; time.Sleep(time.Minute) {
+		for begin, asked := time.Now(), 0; len(waits) < 9; pass(time.Minute) {
 			if got := w.settled(target, ""); !got.Known || !errors.Is(got.Err, away) {
 				t.Fatalf("listing %+v", got)
 			}
@@ -151,12 +151,12 @@ func TestListingsThatFail(t *testing.T) {
 			}
 		}
 		w.set(func() { w.err = nil })
-		time.Sleep(67 * time.Minute)
+		pass(67 * time.Minute)
 		if got := w.settled(target, ""); got.window() != 1000 || got.Err != nil {
 			t.Errorf("afterwards: %+v", got)
 		}
 		w.set(func() { w.err = away })
-		time.Sleep(67 * time.Minute)
+		pass(67 * time.Minute)
 		before := w.times()[0]
 		if got := w.settled(target, ""); got.window() != 1000 || got.Err != nil || w.times()[0] != before+1 {
 			t.Errorf("a failure after an answer: %+v", got)
@@ -164,7 +164,7 @@ func TestListingsThatFail(t *testing.T) {
 		if w.settled(target, ""); w.times()[0] != before+1 {
 			t.Error("asked again at once")
 		}
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		if w.settled(target, ""); w.times()[0] != before+2 {
 			t.Error("not asked again soon after the first failure in a row")
 		}
@@ -186,7 +186,7 @@ func TestListingsOfSilentProviders(t *testing.T) {
 		if got := w.Get(silent, ""); got.Known {
 			t.Errorf("the silent one, at once: %+v", got)
 		}
-		time.Sleep(listingTimeout)
+		pass(listingTimeout)
 		if got := w.settled(silent, ""); !got.Known || !errors.Is(got.Err, context.DeadlineExceeded) {
 			t.Errorf("the silent one: %+v", got)
 		}
@@ -206,7 +206,7 @@ func TestListingsOfMany(t *testing.T) {
 		}
 		synctest.Wait()
 		w.set(func() { w.hang = false })
-		time.Sleep(listingTimeout)
+		pass(listingTimeout)
 		synctest.Wait()
 		for _, target := range targets {
 			w.Get(target, "")
@@ -234,7 +234,7 @@ func TestListingsAskForTheNewest(t *testing.T) {
 		if got := w.settled(target, ""); got.window() != 1000 {
 			t.Errorf("listing %+v", got)
 		}
-		time.Sleep(2 * listingTimeout)
+		pass(2 * listingTimeout)
 		if got := w.settled(target, ""); got.window() != 1000 || got.Err != nil {
 			t.Errorf("after the older question was given up: %+v", got)
 		}
