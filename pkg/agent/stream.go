@@ -2,9 +2,11 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/agentloop/agentloop/pkg/provider"
+	"github.com/agentloop/agentloop/pkg/runevent"
 )
 
 // feed holds the increments of a response between the goroutine that reads it and the one that stores them. It is
@@ -38,16 +40,19 @@ func (f *feed) take() []provider.Delta {
 }
 
 // stream sends the request and stores the increments of its response as they come. The response is read in a goroutine
-// of its own, so that a log that is away delays only what is stored.
+// of its own, so that a log that is away delays only what is stored. It is broken off when another worker has taken the
+// run over.
 func (c *call) stream(ctx context.Context, request provider.Request) (provider.Response, error) {
 	var response provider.Response
 	var err error
 	var fault *Panic
 	deltas, done := newFeed(), make(chan struct{})
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
 	go func() {
 		defer close(done)
 		fault = caught(func() {
-			response, err = c.loop.deps.Model.Stream(ctx, request, deltas.add)
+			response, err = c.loop.deps.Model.Stream(reading, request, deltas.add)
 		})
 	}()
 	for open := true; open; {
@@ -58,6 +63,9 @@ func (c *call) stream(ctx context.Context, request provider.Request) (provider.R
 		}
 		for _, d := range deltas.take() {
 			c.delta(ctx, d)
+		}
+		if errors.Is(c.saveErr, runevent.ErrFenced) {
+			stop()
 		}
 	}
 	if fault != nil {

@@ -70,6 +70,47 @@ func TestLogAwayWhileStreaming(t *testing.T) {
 	})
 }
 
+// lostLog is a log in which another worker goes on from some moment.
+type lostLog struct {
+	runevent.Log
+	lost bool
+}
+
+func (l *lostLog) Append(ctx context.Context, stream runevent.Stream, expect runevent.Head, raw []byte) (runevent.Head, error) {
+	if l.lost {
+		return runevent.Head{}, runevent.ErrFenced
+	}
+	return l.Log.Append(ctx, stream, expect, raw)
+}
+
+// TestLostWhileStreaming breaks a response off whose run another worker has taken over: nobody needs the rest of it.
+func TestLostWhileStreaming(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		log := &lostLog{Log: w.log}
+		w.log = log
+		begun := time.Now()
+		w.model.replies = []reply{func(ctx context.Context, _ provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
+			log.lost = true
+			for range 3 {
+				onDelta(provider.Delta{Kind: provider.DeltaText, Text: "word ", At: time.Now(), ResponseID: "r"})
+				pass(time.Second)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Hour):
+			}
+			return provider.Response{}, &provider.Error{Class: provider.ClassCancelled, Dispatched: true, Err: ctx.Err()}
+		}}
+		if got, err := w.execute(t.Context(), w.run("u1", "hi")); !errors.Is(err, ErrLost) {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if took := time.Since(begun); took > time.Minute {
+			t.Errorf("the response was read for %v more", took)
+		}
+	})
+}
+
 // TestPanicAside lets a model adapter and a tool panic, each in its own goroutine: the goroutine of the run panics with
 // it, where the worker catches it, and the process goes on.
 func TestPanicAside(t *testing.T) {
