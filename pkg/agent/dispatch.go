@@ -211,7 +211,14 @@ func (c *call) delta(ctx context.Context, d provider.Delta) {
 	}
 	event.Evidence.ResponseID = d.ResponseID
 	event.Evidence.AgentID, event.Evidence.AgentRunID = c.loop.run.AgentKey, c.loop.run.UID
-	c.saveErr = c.appendAll(ctx, c.increments.Add(event, d.At))
+	c.store(ctx, c.increments.Add(event, d.At))
+}
+
+// store appends increments and keeps the first failure.
+func (c *call) store(ctx context.Context, events []runevent.Event) {
+	if c.saveErr == nil {
+		c.saveErr = c.appendAll(ctx, events)
+	}
 }
 
 func (c *call) appendAll(ctx context.Context, events []runevent.Event) error {

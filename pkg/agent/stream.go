@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/runevent"
@@ -55,9 +56,14 @@ func (c *call) stream(ctx context.Context, request provider.Request) (provider.R
 			response, err = c.loop.deps.Model.Stream(reading, request, deltas.add)
 		})
 	}()
+	pause := time.NewTimer(runevent.MaxMerge)
+	defer pause.Stop()
 	for open := true; open; {
 		select {
+		case <-pause.C: // nothing comes that what is held could be merged with
+			c.store(ctx, c.increments.Flush())
 		case <-deltas.ready:
+			pause.Reset(runevent.MaxMerge)
 		case <-done:
 			open = false
 		}

@@ -111,6 +111,37 @@ func TestLostWhileStreaming(t *testing.T) {
 	})
 }
 
+// TestPauseInAResponse stores what has come of a response while its provider pauses, and not only when it goes on.
+func TestPauseInAResponse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		bodies := func() (texts []string) {
+			for _, e := range w.entries() {
+				if e.Event.Type == runevent.TypeBody {
+					texts = append(texts, e.Event.Text)
+				}
+			}
+			return texts
+		}
+		w.model.replies = []reply{func(ctx context.Context, req provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
+			for _, text := range []string{"one ", "two "} {
+				onDelta(provider.Delta{Kind: provider.DeltaText, Text: text, At: time.Now(), ResponseID: "r"})
+			}
+			pass(runevent.MaxMerge + time.Second)
+			if diff := cmp.Diff([]string{"one two "}, bodies()); diff != "" {
+				t.Errorf("during the pause (-want +got):\n%s", diff)
+			}
+			return says("three")(ctx, req, onDelta)
+		}}
+		if got, err := w.execute(t.Context(), w.run("u1", "hi")); err != nil || got != completed {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if diff := cmp.Diff([]string{"one two ", "three"}, bodies()); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
+}
+
 // TestPanicAside lets a model adapter and a tool panic, each in its own goroutine: the goroutine of the run panics with
 // it, where the worker catches it, and the process goes on.
 func TestPanicAside(t *testing.T) {
