@@ -47,6 +47,8 @@ func TestOneRun(t *testing.T) {
 		if diff := cmp.Diff([]string{"first run"}, w.queue.names()); diff != "" {
 			t.Errorf("queue (-want +got):\n%s", diff)
 		}
+		pass(queueGrace)
+		w.settle()
 		if w.session("chat").Status.QueuedRuns != 1 {
 			t.Errorf("session: %+v", w.session("chat").Status)
 		}

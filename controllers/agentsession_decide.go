@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -68,6 +69,8 @@ func decideSession(f sessionFacts) sessionDecision {
 		}
 		if f.estimate.Pending && f.head() != f.session.Status.Head {
 			d.status, d.requeue = nil, estimatePatience // one report instead of two
+		} else if left := f.passing(d.status); left > 0 {
+			d.status, d.requeue = nil, left
 		}
 		return d
 	}
@@ -94,6 +97,26 @@ func decideSession(f sessionFacts) sessionDecision {
 		d.status = nil
 	}
 	return d
+}
+
+// queueGrace is how long a run must wait before the session's status counts it: most are begun by then.
+const queueGrace = 2 * time.Second
+
+// passing is for how long a report is not worth a write, because it only counts a run that was just made.
+func (f sessionFacts) passing(next *api.AgentSessionStatus) time.Duration {
+	before := f.session.Status
+	same := *next
+	same.QueuedRuns, same.RunsTotal = before.QueuedRuns, before.RunsTotal
+	if !equality.Semantic.DeepEqual(before, same) {
+		return 0
+	}
+	var made time.Time
+	for i := range f.runs {
+		if run := &f.runs[i]; !run.IsFinished() && run.CreationTimestamp.After(made) {
+			made = run.CreationTimestamp.Time
+		}
+	}
+	return made.Add(queueGrace).Sub(f.now)
 }
 
 // seal is the work item that ends an orphaned run: nobody else would, and no other run could begin before it has ended.
@@ -181,7 +204,7 @@ func (f sessionFacts) logged(status *api.AgentSessionStatus) {
 	if status.ActiveRun != nil { // the run's own status has the budget of its requests
 		status.ContextBudget = nil
 	}
-	if !f.log.Known || f.log.Corrupt || state.Head.Sequence == 0 || state.Live() && status.LastSequence > 0 {
+	if !f.log.Known || f.log.Corrupt || state.Head.Sequence == 0 || state.Live() {
 		return
 	}
 	status.LastSequence, status.HistoryMessageCount = state.Head.Sequence, int64(f.log.Messages)

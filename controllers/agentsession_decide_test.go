@@ -168,11 +168,10 @@ func TestSessionCounts(t *testing.T) {
 		"with a live run, for the first time": {
 			facts: first,
 			want: api.AgentSessionStatus{
-				ActiveRun: &api.ActiveRun{Name: "b", UID: "uid-b"}, QueuedRuns: 1, RunsTotal: 3, LastSequence: 12, HistoryMessageCount: 5,
-				Head: state.StateRef.Digest.String(), Usage: &api.TokenUsage{Input: number(5), Output: number(4)},
+				ActiveRun: &api.ActiveRun{Name: "b", UID: "uid-b"}, QueuedRuns: 1, RunsTotal: 3,
 				TrajectoryURL: "https://viewer/projects/ns/sessions/chat/trajectory",
 			},
-			extra: map[string]string{"Ready": "True Ready", "Active": "True Running", "HistoryDurable": "True Saved"},
+			extra: map[string]string{"Ready": "True Ready", "Active": "True Running"},
 		},
 		"numbers rest while a run is live": {
 			facts: sessionAt(runs, func(f *sessionFacts) { f.log, f.session.Status.LastSequence = logged, 4 }),
@@ -309,4 +308,46 @@ func TestSessionActs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestQueuedRunsAreCountedLate reports a run that was just made only together with something else, or when it still waits
+// after a while.
+func TestQueuedRunsAreCountedLate(t *testing.T) {
+	cases := map[string]struct {
+		age    time.Duration
+		change func(*sessionFacts)
+		want   bool
+	}{
+		"a new run":                      {age: time.Second},
+		"one that waits":                 {age: queueGrace, want: true},
+		"a new run, and another news":    {age: time.Second, change: func(f *sessionFacts) { f.session.Generation++ }, want: true},
+		"a new run in a deleted session": {age: time.Second, change: deletedNow, want: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := sessionAt(with(runIn("a"), runIn("b")))
+			f.session.Finalizers = []string{api.FinalizerSession}
+			f.session.Status = *decideSession(f).status
+			f.session.Status.QueuedRuns--
+			for i := range f.runs {
+				f.runs[i].CreationTimestamp = metav1.NewTime(f.now.Add(-time.Hour))
+			}
+			f.runs[0].CreationTimestamp = metav1.NewTime(f.now.Add(-tc.age))
+			if tc.change != nil {
+				tc.change(&f)
+			}
+			d := decideSession(f)
+			if got := d.status != nil; got != tc.want {
+				t.Errorf("reported %v, want %v", got, tc.want)
+			}
+			if !tc.want && d.requeue != queueGrace-tc.age {
+				t.Errorf("looked at again after %s", d.requeue)
+			}
+		})
+	}
+}
+
+func deletedNow(f *sessionFacts) {
+	at := metav1.NewTime(f.now)
+	f.session.DeletionTimestamp = &at
 }
