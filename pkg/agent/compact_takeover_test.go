@@ -1,0 +1,125 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agentloop/agentloop/pkg/message"
+	"github.com/agentloop/agentloop/pkg/provider"
+	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/session"
+	"github.com/agentloop/agentloop/pkg/tool"
+)
+
+// thinks is a reply that begins with signed thinking.
+func thinks(next reply) reply {
+	return func(ctx context.Context, req provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
+		out, err := next(ctx, req, onDelta)
+		if req.Reasoning.On() {
+			thought := message.Block{Type: message.BlockThinking, Thinking: "let me see", ThinkingSignature: "signed"}
+			out.Message.Content.Blocks = append([]message.Block{thought}, out.Message.Content.Blocks...)
+		}
+		return out, err
+	}
+}
+
+// longTurn is a run that compacts twice: before its first request, and inside its turn, which is split then.
+func (w *world) longTurn() Run {
+	w.fill(8000, 8000)
+	w.tools.definitions = []tool.Definition{defined("read", repeatable)}
+	w.tools.call = func(context.Context, tool.Call) (tool.Result, error) {
+		return tool.Result{Content: message.Text(tokens(12000)), Audit: tool.Audit{Server: "srv", Outcome: "ok"}}, nil
+	}
+	answer := func(ctx context.Context, req provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
+		if isSummary(req) {
+			return says("all of it, short")(ctx, req, onDelta)
+		}
+		results := 0
+		for _, e := range w.entries() {
+			if e.Event.Type == runevent.TypeToolResult {
+				results++
+			}
+		}
+		return thinks([]reply{calls("read"), calls("read"), says("done")}[results])(ctx, req, onDelta)
+	}
+	for range 20 {
+		w.model.replies = append(w.model.replies, answer)
+	}
+	run := w.compacting("u", tokens(9000))
+	run.Config.Model.Thinking, run.Config.Reasoning = provider.ThinkingFixed, provider.LevelMedium
+	return run
+}
+
+// outcome is what must be the same in whatever way a session came to it.
+func (w *world) outcomeOf(t *testing.T) map[string]any {
+	t.Helper()
+	state, history := w.state()
+	committed, err := object[session.Checkpoint](t.Context(), &loop{deps: w.deps(), run: w.run("x", "")}, *state.Checkpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkpoints := 0
+	for _, e := range w.entries() {
+		if e.Event.Kind == runevent.KindCompactionCommitted {
+			checkpoints++
+		}
+	}
+	return map[string]any{
+		"history": roles(history), "snapshots": len(state.Snapshots), "boundary": committed.FirstKeptMessageIndex, "summary": committed.Summary,
+		"checkpoints": checkpoints, "compactions": state.Run.Compactions, "tool calls": state.Run.ToolCalls,
+	}
+}
+
+// checkThinking looks at the requests: one that asks for thinking brings the thinking of each reply of its turn.
+func (w *world) checkThinking(t *testing.T) {
+	t.Helper()
+	for i, req := range w.model.requests {
+		for row := len(req.Messages) - 1; row >= 0 && req.Messages[row].Role != message.RoleUser; row-- {
+			m := req.Messages[row]
+			if req.Reasoning.On() && m.Role == message.RoleAssistant && m.Content.Blocks[0].Type != message.BlockThinking {
+				t.Errorf("request %d asks for thinking, and reply %d of its turn has lost its own", i, row)
+			}
+		}
+	}
+}
+
+// TestTakeoverOfCompactions kills the worker at every point of a run that compacts before its first request and inside its
+// turn. However often, the session comes out the same, and at most one summary is paid for twice.
+func TestTakeoverOfCompactions(t *testing.T) {
+	probe := newWorld(t)
+	run := probe.longTurn()
+	reached := map[string]int{}
+	probe.chaos = func(p string) { reached[p]++ }
+	if got, err := probe.execute(t.Context(), run); err != nil || got != completed {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	probe.checkThinking(t)
+	want := probe.outcomeOf(t)
+	if want["checkpoints"] != 2 || want["boundary"].(int) <= 4 { //nolint:forcetypeassert // it is one
+		t.Fatalf("the run does not compact as it should: %v", want)
+	}
+	asked := len(probe.model.requests)
+	for point, times := range reached {
+		for n := 1; n <= times; n++ {
+			t.Run(fmt.Sprintf("%s %d", point, n), func(t *testing.T) {
+				w := newWorld(t)
+				run := w.longTurn()
+				w.runUntil(run, point, n)
+				if got, err := w.execute(t.Context(), run); err != nil || got != completed {
+					t.Fatalf("takeover: %+v, %v", got, err)
+				}
+				if diff := cmp.Diff(want, w.outcomeOf(t)); diff != "" {
+					t.Errorf("-want +got:\n%s", diff)
+				}
+				if len(w.model.requests) > asked+1 {
+					t.Errorf("%d requests, %d without a takeover", len(w.model.requests), asked)
+				}
+				w.checkThinking(t)
+				w.checkFolds(t)
+			})
+		}
+	}
+}
