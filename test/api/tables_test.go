@@ -19,6 +19,7 @@ const conditionsOfProvider = `
 observedGeneration: 1
 conditions:
 - {type: Ready, status: "True", reason: Ready, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}
+- {type: ModelsVerified, status: "False", reason: LimitsDiffer, message: "m", lastTransitionTime: "2026-01-01T00:00:00Z"}
 `
 
 const statusOfSession = `
@@ -60,9 +61,10 @@ func TestTables(t *testing.T) {
 	}{
 		"providers": {
 			kind: v1alpha1.KindModelProvider, spec: fullProvider, status: conditionsOfProvider,
-			columns: "NAME PROTOCOL READY AGE", wide: "REASON URL",
+			columns: "NAME PROTOCOL READY AGE", wide: "REASON URL VERIFIED",
 			cells: map[string]any{
 				"PROTOCOL": "Anthropic", "READY": "True", "REASON": "Ready", "URL": "https://models.example.com:8443/anthropic",
+				"VERIFIED": "LimitsDiffer",
 			},
 		},
 		"sessions": {
