@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -187,7 +188,17 @@ func (e *Estimates) make(ctx context.Context, of measured) {
 // errMoved is returned when the session has moved on meanwhile: it is looked at again for that.
 var errMoved = errors.New("the session has moved on")
 
-func (e *Estimates) measure(ctx context.Context, stream runevent.Stream, owner *api.AgentSession, key estimateKey) (Estimate, error) {
+// errPanicked is returned when measuring met a fault of this program: it is that session's, and ends no controller.
+var errPanicked = errors.New("measuring panicked")
+
+func (e *Estimates) measure(ctx context.Context, stream runevent.Stream, owner *api.AgentSession, key estimateKey) (_ Estimate, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			fault := &agent.Panic{Reason: reason, Stack: debug.Stack()}
+			e.Logger.Error("estimate panicked", "namespace", stream.Namespace, "session", stream.Session, "panic", fault.Error(), "stack", string(fault.Stack))
+			err = errPanicked
+		}
+	}()
 	cfg, err := e.Config(ctx, owner)
 	if err != nil {
 		return Estimate{}, err

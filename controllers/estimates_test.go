@@ -33,6 +33,9 @@ type estimatesWorld struct {
 	tries atomic.Int64
 }
 
+// errBoom makes the configuration panic.
+var errBoom = errors.New("boom")
+
 func newEstimates(t *testing.T) *estimatesWorld {
 	t.Helper()
 	w := &estimatesWorld{headsWorld: newHeads(t), session: &api.AgentSession{}, target: &api.ModelProvider{}}
@@ -41,6 +44,9 @@ func newEstimates(t *testing.T) *estimatesWorld {
 		Log: w.log, Store: w.store, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Notify: func(runevent.Stream) { w.told.Add(1) },
 		Config: func(context.Context, *api.AgentSession) (session.RunConfig, error) {
 			w.tries.Add(1)
+			if errors.Is(w.fails, errBoom) {
+				panic(w.fails)
+			}
 			return session.RunConfig{
 				Model:    provider.Model{Provider: "p", API: provider.APIAnthropicMessages, ID: "m", ContextWindow: 32000, MaxTokens: 4096},
 				Sections: []projection.Section{{Text: "Project instructions: run verification"}},
@@ -119,6 +125,7 @@ func TestEstimatesThatFail(t *testing.T) {
 	}{
 		"the model is not declared": {func(w *estimatesWorld) { w.fails = &worker.NotReadyError{Reason: "ModelNotDeclared"} }, true},
 		"the API server is away":    {func(w *estimatesWorld) { w.fails = errors.New("away") }, false},
+		"measuring panics":          {func(w *estimatesWorld) { w.fails = errBoom }, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
