@@ -64,17 +64,36 @@ func (l *loop) commit(ctx context.Context, s step) error {
 		return err
 	}
 	l.deps.Chaos("state.stored")
-	l.list = list
-	l.state.Commit(committed, ref)
-	l.history = append(l.history, s.messages...)
-	l.raws = append(l.raws, raws...)
-	l.deps.View.stored(l)
+	l.uncommitted = &uncommitted{step: s, state: committed, ref: ref, list: list, raws: raws}
 	evidence := runevent.Evidence{StateRef: &ref, Turn: stepRecord.Turn, RequestExecutionID: stepRecord.RequestExecutionID, ContextRef: stepRecord.ContextRef}
 	if err := l.append(saving, runevent.Event{Type: runevent.TypeRecord, Kind: runevent.KindStateCommitted, Evidence: evidence}); err != nil {
 		return err
 	}
 	l.deps.Chaos("state.committed")
 	return nil
+}
+
+// uncommitted is a step whose state is stored and whose entry may not be in the log yet.
+type uncommitted struct {
+	step  step
+	state session.AgentState
+	ref   cas.Ref
+	list  cas.MessageList
+	raws  [][]byte
+}
+
+// committing moves the session on by the step that an entry commits. Before the entry is in the log nothing is moved: a
+// step that memory alone has would stand in the history of the next state, and in no step that the log names.
+func (l *loop) committing(named *cas.Ref) {
+	u := l.uncommitted
+	if u == nil || named == nil || u.ref.Digest != named.Digest {
+		return
+	}
+	l.uncommitted, l.list = nil, u.list
+	l.state.Commit(u.state, u.ref)
+	l.history = append(l.history, u.step.messages...)
+	l.raws = append(l.raws, u.raws...)
+	l.deps.View.stored(l)
 }
 
 // stepRecord is the step as the state holds it: the assistant message stands in its action, short results inline, long
@@ -129,6 +148,17 @@ func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	return saving, func() { stop(); cancel() }
 }
 
+// lasting is outlive for all but a worker that is stopping: that one leaves what is not stored yet to the next.
+func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	saving, cancel := outlive(ctx)
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), ErrHandBack) {
+			cancel()
+		}
+	})
+	return saving, func() { stop(); cancel() }
+}
+
 // beyond is a context for saves that must survive the end of the run's own; a worker that is stopping does not use it.
 func (l *loop) beyond(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() == nil {
@@ -143,7 +173,7 @@ func (l *loop) end(ctx context.Context, cause error) (Result, error) {
 		l.handBack(ctx, err)
 		return Result{}, err
 	}
-	saving, cancel := l.beyond(ctx)
+	saving, cancel := lasting(ctx)
 	defer cancel()
 	if err := l.settle(saving); err != nil {
 		return Result{}, l.undecided(ctx, err)
@@ -279,6 +309,8 @@ func (l *loop) lastCommit(ctx context.Context, cause error, event runevent.Event
 	var cut *interrupted
 	var half *partial
 	switch {
+	case l.uncommitted != nil:
+		last.answer, last.messages = l.uncommitted.step.answer, l.uncommitted.step.messages
 	case errors.As(cause, &cut):
 		last.answer = cut.answer
 		results, err := l.closeCalls(ctx, cut)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -81,6 +82,94 @@ func (w *world) checkThinking(t *testing.T) {
 			m := req.Messages[row]
 			if req.Reasoning.On() && m.Role == message.RoleAssistant && m.Content.Blocks[0].Type != message.BlockThinking {
 				t.Errorf("request %d asks for thinking, and reply %d of its turn has lost its own", i, row)
+			}
+		}
+	}
+}
+
+// checkKeptAnswers compares the answers that the log has with those of the history: none is lost, and none there twice.
+func (w *world) checkKeptAnswers(t *testing.T) {
+	t.Helper()
+	logged, kept := 0, 0
+	for _, e := range w.entries() {
+		if e.Event.Kind == runevent.KindModelCompleted && e.Event.Purpose == runevent.PurposeMain {
+			logged++
+		}
+	}
+	_, history := w.state()
+	for _, m := range history {
+		if m.Role == message.RoleAssistant && m.StopReason != message.StopAborted {
+			kept++
+		}
+	}
+	if logged != kept {
+		t.Errorf("%d answers are in the log, %d in the history", logged, kept)
+	}
+}
+
+// TestEndsOfCompactions cancels, and hands back, a run with two compactions at every point that it reaches. A cancelled one
+// asks its model for nothing any more and keeps what was committed; one that was handed back comes out as if it had not been.
+func TestEndsOfCompactions(t *testing.T) {
+	probe := newWorld(t)
+	run := probe.longTurn()
+	reached := map[string]int{}
+	probe.chaos = func(p string) { reached[p]++ }
+	if got, err := probe.execute(t.Context(), run); err != nil || got != completed {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	want := probe.outcomeOf(t)
+	for point, times := range reached {
+		for n := 1; n <= times; n++ {
+			for name, cause := range map[string]error{"cancelled": ErrCancelled, "handed back": ErrHandBack} {
+				t.Run(fmt.Sprintf("%s at %s %d", name, point, n), func(t *testing.T) {
+					w := newWorld(t)
+					run := w.longTurn()
+					ctx, cancel := context.WithCancelCause(t.Context())
+					defer cancel(nil)
+					seen, asked, sent := 0, -1, 0
+					w.chaos = func(p string) {
+						if p != point {
+							return
+						}
+						if seen++; seen == n {
+							cancel(cause)
+							asked = len(w.model.requests)
+						}
+					}
+					if point == "guard.passed" { // it is on its way then
+						sent = 1
+					}
+					got, err := w.execute(ctx, run)
+					if asked >= 0 && len(w.model.requests) > asked+sent {
+						t.Errorf("%d requests after the end, at most %d are on their way", len(w.model.requests)-asked, sent)
+					}
+					w.chaos = nil
+					if errors.Is(cause, ErrHandBack) {
+						if err == nil && got == completed {
+							return // it had ended before
+						}
+						if !errors.Is(err, ErrHandBack) {
+							t.Fatalf("%+v, %v", got, err)
+						}
+						run.Config.Limits.MaxAttempts = 1
+						if got, err := w.execute(t.Context(), run); err != nil || got != completed {
+							t.Fatalf("taken up again: %+v, %v", got, err)
+						}
+						if diff := cmp.Diff(want, w.outcomeOf(t)); diff != "" {
+							t.Errorf("-want +got:\n%s", diff)
+						}
+						w.checkFolds(t)
+						return
+					}
+					if err != nil || got.Event != runevent.TypeRunCancelled && got != completed {
+						t.Fatalf("%+v, %v", got, err)
+					}
+					w.checkFolds(t)
+					w.checkKeptAnswers(t)
+					if got, err := w.execute(t.Context(), w.compacting("next", "go on")); err != nil || got != completed {
+						t.Errorf("the next run: %+v, %v", got, err)
+					}
+				})
 			}
 		}
 	}

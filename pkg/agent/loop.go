@@ -42,6 +42,8 @@ type loop struct {
 	tools      tool.Set
 	byName     map[string]tool.Definition
 	assembler  assembler
+	// uncommitted is a step that is about to be committed; nil for none.
+	uncommitted *uncommitted
 	// committed is the latest state that the log names.
 	committed cas.Digest
 	// calibration is what is known of the model's real counts.

@@ -107,6 +107,9 @@ func (l *loop) apply(head runevent.Head, record runevent.Record) error {
 	if err != nil {
 		return err
 	}
+	if entry.Event.Kind == runevent.KindStateCommitted {
+		l.committing(entry.Event.Evidence.StateRef)
+	}
 	if err := l.state.Apply(entry, head); err != nil {
 		return fmt.Errorf("%w: %w", ErrHistoryCorrupt, err) // permanent: the entry is stored and must not be sent again
 	}
