@@ -54,7 +54,7 @@ func (w *world) longTurn() Run {
 	return run
 }
 
-// outcome is what must be the same in whatever way a session came to it.
+// outcomeOf is what must be the same in whatever way a session came to it.
 func (w *world) outcomeOf(t *testing.T) map[string]any {
 	t.Helper()
 	state, history := w.state()
