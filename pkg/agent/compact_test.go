@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -424,6 +425,23 @@ func TestCompactOperation(t *testing.T) {
 			}
 		})
 	}
+	t.Run("with a tool server that is away", func(t *testing.T) {
+		w := newWorld(t)
+		w.tools.definitions = []tool.Definition{defined("read")}
+		w.fill(7000, 7000)
+		before, err := w.idle(w.run("x", "").Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.tools.connectErr = errors.New("away")
+		w.model.replies = []reply{says("short")}
+		if got, err := w.execute(t.Context(), compact(w, "c")); err != nil || got != completed {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if after, err := w.idle(w.run("x", "").Config); err != nil || after.ToolTokens != before.ToolTokens || before.ToolTokens == 0 {
+			t.Errorf("tools take %d tokens afterwards, %d before, %v", after.ToolTokens, before.ToolTokens, err)
+		}
+	})
 	t.Run("taken over when the checkpoint is committed", func(t *testing.T) {
 		w := newWorld(t)
 		w.fill(7000, 7000)

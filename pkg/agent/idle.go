@@ -7,7 +7,6 @@ import (
 
 	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/cas"
-	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/session"
 )
@@ -45,26 +44,14 @@ func (i Idle) Measure(ctx context.Context) (budget.ContextBudget, error) {
 	if err := l.load(ctx); err != nil {
 		return budget.ContextBudget{}, err
 	}
-	tools, err := l.latestTools(ctx)
+	set, err := l.latestToolSet(ctx)
 	if err != nil {
 		return budget.ContextBudget{}, err
 	}
-	request, err := l.project(projectionInput{checkpoint: l.checkpoint, snapshots: l.snapshots, tools: tools})
-	return request.budget, err
-}
-
-// latestTools are the declarations of the latest run's tools.
-func (l *loop) latestTools(ctx context.Context) ([]message.Tool, error) {
-	if l.state.Run == nil || l.state.Run.Config == nil {
-		return nil, nil
-	}
-	latest, err := object[session.RunConfig](ctx, l, *l.state.Run.Config)
-	if err != nil || latest.ToolSet == nil {
-		return nil, err
-	}
-	set, err := object[session.ToolSet](ctx, l, *latest.ToolSet)
+	definitions, err := l.definitionsOf(ctx, set)
 	if err != nil {
-		return nil, err
+		return budget.ContextBudget{}, err
 	}
-	return declarations(set.Tools), nil
+	request, err := l.project(projectionInput{checkpoint: l.checkpoint, snapshots: l.snapshots, tools: declarations(definitions)})
+	return request.budget, err
 }

@@ -293,6 +293,9 @@ func (l *loop) acceptPrompt(ctx context.Context) error {
 
 // connect makes the run's tools ready. A takeover gets the definitions that the run was started with.
 func (l *loop) connect(ctx context.Context, takeover bool) error {
+	if !l.prompts() {
+		return l.declareOffline(ctx)
+	}
 	var want *session.ToolSet
 	if takeover && l.cfg.ToolSet != nil {
 		stored, err := object[session.ToolSet](ctx, l, *l.cfg.ToolSet)
