@@ -184,13 +184,16 @@ func (b *Builder) runEnded(s *stream, f fact) {
 	r.Status, r.Reason, r.Message, r.EndedAt = run, event.Reason, event.Message, f.at.at
 }
 
-// settleOpen ends what is still open in a run. Tools are left alone when another worker takes over: it may go on.
+// settleOpen ends what is still open in a run. Tools are left alone when another worker takes over: it may go on. The
+// request for a title is left alone when the run sends its next one: it is answered beside the run.
 func (b *Builder) settleOpen(f fact, status Status) {
-	takeover := f.event().Type == runevent.TypeRunStarted
+	takeover, captured := f.event().Type == runevent.TypeRunStarted, f.event().Kind == runevent.KindContextCaptured
 	var left []int
 	for _, at := range b.runs[f.run()].open {
 		n := b.nodes[at]
 		switch {
+		case captured && n.Purpose == string(runevent.PurposeTitle):
+			left = append(left, at)
 		case n.Type == TypeModelInput && n.Status == StatusPending:
 			b.settleInput(at, f, status, nil)
 		case n.Type == TypeModelInput:
@@ -220,10 +223,12 @@ func (b *Builder) userMessage(s *stream, f fact) {
 	}
 }
 
-// captured lists a model input. One that is still open was never answered.
+// captured lists a model input. One that is still open was never answered, unless this one is asked beside it.
 func (b *Builder) captured(s *stream, f fact) {
 	if b.runs[f.run()] != nil {
-		b.settleOpen(f, StatusUnfinished)
+		if f.event().Purpose != runevent.PurposeTitle {
+			b.settleOpen(f, StatusUnfinished)
+		}
 		r := b.editRun(f.run(), f.head)
 		r.Turns = max(r.Turns, f.event().Evidence.Turn)
 	}

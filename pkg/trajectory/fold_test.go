@@ -12,6 +12,7 @@ func TestFold(t *testing.T) {
 		finished = runevent.TypeRunFinished
 	)
 	captured, completed := runevent.KindContextCaptured, runevent.KindModelCompleted
+	title := func(e *runevent.Event) { e.Purpose = runevent.PurposeTitle }
 	cases := map[string]struct {
 		events []runevent.Event
 		want   []string
@@ -66,6 +67,26 @@ func TestFold(t *testing.T) {
 			[]string{
 				"lifecycle run.started #1", "modelInput context.captured #2 completed", "modelOutput model.completed #3 completed <run.main.2",
 				"tool tool.call #4-8 unknown <run.main.2", "lifecycle run.started #6", "modelInput context.captured #9 unfinished", "lifecycle run.started #10",
+			},
+		},
+		"a title is asked for beside the run: neither request ends the other": {
+			[]runevent.Event{
+				record(captured, in("t1", "t"), title), record(captured, in("r1", "a")), record(completed, in("r1", "a"), response("x")),
+				record(captured, in("r2", "b")), record(completed, in("t1", "t"), title), record(completed, in("r2", "b")), ev(finished),
+			},
+			[]string{
+				"modelInput context.captured #1 completed", "modelInput context.captured #2 completed", "modelOutput model.completed #3 completed <run.main.2",
+				"modelInput context.captured #4 completed", "modelOutput model.completed #5 completed <run.main.1",
+				"modelOutput model.completed #6 completed <run.main.4", "lifecycle run.finished #7 completed",
+			},
+		},
+		"a request that is open when a title is asked for goes on, a title that does not come in time is unfinished": {
+			[]runevent.Event{
+				record(captured, in("r1", "a")), record(captured, in("t1", "t"), title), record(completed, in("r1", "a")), ev(finished),
+			},
+			[]string{
+				"modelInput context.captured #1 completed", "modelInput context.captured #2 unfinished",
+				"modelOutput model.completed #3 completed <run.main.1", "lifecycle run.finished #4 completed",
 			},
 		},
 		"a refused request is rejected, a cancelled run cancels what is open": {
