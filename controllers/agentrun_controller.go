@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -280,12 +281,16 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// announce records one Event for a run that has ended. It names the reason only.
+// announce records one Event for a run that has ended: the reason, and what the condition says of it.
 func (r *AgentRunReconciler) announce(run *api.AgentRun) {
 	why := reason(&run.Status, api.ConditionSucceeded)
 	if why == api.RunReasonCompleted {
 		r.Events.Eventf(run, nil, corev1.EventTypeNormal, why, "Run", "run completed in %s", counted(int(run.Status.Turn), "turn"))
 		return
 	}
-	r.Events.Eventf(run, nil, corev1.EventTypeWarning, why, "Run", "run ended: %s", why)
+	what := why
+	if c := meta.FindStatusCondition(run.Status.Conditions, api.ConditionSucceeded); c != nil && c.Message != "" {
+		what = c.Message
+	}
+	r.Events.Eventf(run, nil, corev1.EventTypeWarning, why, "Run", "run ended: %s", what)
 }

@@ -295,3 +295,18 @@ func TestDeletedRunsAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// TestEventSaysWhy wants the Event of a run that failed to say what its condition says, for who looks at Events only.
+func TestEventSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, nil, newProvider(), newSession())
+		run := newRun("first")
+		run.Spec.Skills = []string{"absent"}
+		w.create(run)
+		w.settle()
+		want := "Warning InvalidInput run ended: the session declares no skill absent: add it to spec.skills of the AgentSession"
+		if event := <-w.events.Events; !strings.HasPrefix(event, want) {
+			t.Errorf("event %q, want %q", event, want)
+		}
+	})
+}
