@@ -52,6 +52,7 @@ func parse(args []string) (config, error) {
 		fs.PrintDefaults()
 	}
 	c.nats.Bind(fs)
+	c.nats.BindStreams(fs)
 	c.store.Bind(fs)
 	c.logging.Bind(fs)
 	fs.StringVar(&c.role, "role", roleAll, "controllers, workers or all; use two Deployments in production")

@@ -163,7 +163,7 @@ func (p *parts) manager() (ctrl.Manager, error) {
 	utilruntime.Must(api.AddToScheme(scheme))
 	config, err := ctrl.GetConfig()
 	if err != nil {
-		return nil, fmt.Errorf("no Kubernetes configuration: %w", err)
+		return nil, fmt.Errorf("no Kubernetes configuration: outside of a Pod, name a kubeconfig file in KUBECONFIG: %w", err)
 	}
 	config.UserAgent = "agentloop-manager"
 	// The client-side rate limit would queue behind a burst of runs; the API server has its own (priority and fairness).

@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string) error {
 func assemble(cfg config, logger *slog.Logger) (*nats.Conn, http.Handler, error) {
 	kubernetes, err := ctrl.GetConfig()
 	if err != nil {
-		return nil, nil, fmt.Errorf("no Kubernetes configuration: %w", err)
+		return nil, nil, fmt.Errorf("no Kubernetes configuration: outside of a Pod, name a kubeconfig file in KUBECONFIG: %w", err)
 	}
 	kubernetes.UserAgent = "agentloop-viewer"
 	// The client-side rate limit would queue behind a burst of readers; the API server has its own.

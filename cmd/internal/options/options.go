@@ -27,12 +27,16 @@ type NATS struct {
 	MaxBytes                             int64
 }
 
-// Bind registers the flags.
+// Bind registers the flags of a program that reads or writes run events.
 func (n *NATS) Bind(fs *flag.FlagSet) {
 	fs.StringVar(&n.URL, "nats-url", "nats://127.0.0.1:4222", "NATS server, or several with commas between")
 	fs.StringVar(&n.CredentialsFile, "nats-credentials-file", "", "file with NATS user credentials")
 	fs.StringVar(&n.CAFile, "nats-ca-file", "", "PEM certificates that the NATS server's one is checked against")
 	fs.StringVar(&n.Stream, "nats-stream", natslog.DefaultStream, "name of the JetStream stream of run events")
+}
+
+// BindStreams registers the flags of a program that also makes the streams.
+func (n *NATS) BindStreams(fs *flag.FlagSet) {
 	fs.IntVar(&n.Replicas, "nats-replicas", 1, "replicas of the streams: 1 or 3; use 3 in production")
 	fs.Int64Var(&n.MaxBytes, "nats-max-bytes", 0, "bound of the run-event stream in bytes; a full stream refuses appends; 0 for none")
 }
