@@ -13,6 +13,7 @@ package controllers
 // +kubebuilder:rbac:roleName=agentloop-controllers,groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:roleName=agentloop-controllers,groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:roleName=agentloop-controllers,groups=coordination.k8s.io,namespace=agentloop-system,resources=leases,verbs=get;create;update
+// +kubebuilder:rbac:roleName=agentloop-controllers,groups="",namespace=agentloop-system,resources=events,verbs=create;patch
 
 // The workers' permissions: they read what a run needs, create the runs of subagents, and write no status.
 //

@@ -78,7 +78,8 @@ type access struct {
 
 // TestRoles binds every role of config/rbac to a user of its own and asks the API server what each may do.
 func TestRoles(t *testing.T) {
-	if out, err := kubectl(t, "create", "namespace", "agentloop-system"); err != nil {
+	const system = "agentloop-system"
+	if out, err := kubectl(t, "create", "namespace", system); err != nil {
 		t.Fatal(out)
 	}
 	if out, err := kubectl(t, "apply", "-f", "../../config/rbac"); err != nil {
@@ -88,6 +89,9 @@ func TestRoles(t *testing.T) {
 		if out, err := kubectl(t, "create", "clusterrolebinding", "test-"+role, "--clusterrole=agentloop-"+role, "--user="+role); err != nil {
 			t.Fatal(out)
 		}
+	}
+	if out, err := kubectl(t, "-n", system, "create", "rolebinding", "test-controllers", "--role=agentloop-controllers", "--user=controllers"); err != nil {
+		t.Fatal(out)
 	}
 	const group = v1alpha1.GroupName
 	cases := map[string]access{
@@ -126,20 +130,32 @@ func TestRoles(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-				User: c.user,
-				ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Namespace: namespace, Verb: c.verb, Group: c.group, Resource: c.resource, Subresource: c.subresource,
-				},
-			}}
-			got, err := clients.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got.Status.Allowed != c.want {
-				t.Errorf("allowed: %v, want %v (%s)", got.Status.Allowed, c.want, got.Status.Reason)
-			}
+			c.check(t, clients, namespace)
 		})
+	}
+	t.Run("controllers elect a leader and say so in their own namespace only", func(t *testing.T) {
+		for group, resource := range map[string]string{"coordination.k8s.io": "leases", "": "events"} {
+			access{"controllers", "create", group, resource, "", true}.check(t, clients, system)
+			access{"controllers", "create", group, resource, "", false}.check(t, clients, namespace)
+		}
+	})
+}
+
+// check asks the API server whether the user may do that in a namespace.
+func (a access) check(t *testing.T, clients kubernetes.Interface, namespace string) {
+	t.Helper()
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: a.user,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: namespace, Verb: a.verb, Group: a.group, Resource: a.resource, Subresource: a.subresource,
+		},
+	}}
+	got, err := clients.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Status.Allowed != a.want {
+		t.Errorf("%s %s in %s: allowed %v, want %v (%s)", a.verb, a.resource, namespace, got.Status.Allowed, a.want, got.Status.Reason)
 	}
 }
 
