@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -188,17 +187,8 @@ func (e *Estimates) make(ctx context.Context, of measured) {
 // errMoved is returned when the session has moved on meanwhile: it is looked at again for that.
 var errMoved = errors.New("the session has moved on")
 
-// errPanicked is returned when measuring met a fault of this program: it is that session's, and ends no controller.
-var errPanicked = errors.New("measuring panicked")
-
 func (e *Estimates) measure(ctx context.Context, stream runevent.Stream, owner *api.AgentSession, key estimateKey) (_ Estimate, err error) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			fault := &agent.Panic{Reason: reason, Stack: debug.Stack()}
-			e.Logger.Error("estimate panicked", "namespace", stream.Namespace, "session", stream.Session, "panic", fault.Error(), "stack", string(fault.Stack))
-			err = errPanicked
-		}
-	}()
+	defer contained(e.Logger, stream, &err)
 	cfg, err := e.Config(ctx, owner)
 	if err != nil {
 		return Estimate{}, err

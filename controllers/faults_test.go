@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +41,9 @@ func (f *fault) meet(ctx context.Context) error {
 	if hang {
 		<-ctx.Done()
 		return ctx.Err()
+	}
+	if errors.Is(err, errBoom) {
+		panic(err)
 	}
 	return err
 }

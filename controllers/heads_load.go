@@ -50,7 +50,14 @@ func damaged(err error) bool {
 
 // load reads what is new of a stream. Without the stream's state nothing is new; without what the state names, the state
 // is.
-func (r *reading) load(ctx context.Context) error {
+func (r *reading) load(ctx context.Context) (err error) {
+	defer func() {
+		if errors.Is(err, errPanicked) {
+			r.facts, r.state = r.before, nil
+			r.facts.Unavailable = true
+		}
+	}()
+	defer contained(r.Logger, r.stream, &err)
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

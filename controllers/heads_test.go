@@ -335,3 +335,21 @@ func TestHeadsPast(t *testing.T) {
 		}
 	})
 }
+
+// TestHeadsContainPanics lets a read meet a fault of the program: the stream counts as unreadable, the others and the
+// controllers go on, and it is read again later.
+func TestHeadsContainPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newHeads(t)
+		w.run("a", says("hello"))
+		w.reads.set(errBoom, false)
+		if facts := w.facts(); facts.Known || !facts.Unavailable {
+			t.Errorf("with a fault: %+v", facts)
+		}
+		w.reads.set(nil, false)
+		pass(2 * retryInterval)
+		if facts := w.facts(); !facts.Known || facts.Unavailable || facts.Messages != 2 {
+			t.Errorf("after it: %+v", facts)
+		}
+	})
+}
