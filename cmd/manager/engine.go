@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"strconv"
@@ -67,7 +68,7 @@ func (e *engine) client(endpoint kube.Endpoint) (modelClient, error) {
 	return nil, fmt.Errorf("protocol %q has no adapter", endpoint.Protocol)
 }
 
-func (e *engine) tools(servers []kube.ToolServer) agent.Tools {
+func (e *engine) tools(run agent.Run, servers []kube.ToolServer) agent.Tools {
 	configs := make([]mcp.ServerConfig, len(servers))
 	for i, s := range servers {
 		configs[i] = mcp.ServerConfig{
@@ -81,24 +82,26 @@ func (e *engine) tools(servers []kube.ToolServer) agent.Tools {
 			configs[i].Headers = append(configs[i].Headers, mcp.Header{Name: h.Name, Value: h.Value, Secret: h.Secret})
 		}
 	}
-	return &connector{engine: e, servers: configs}
+	return &connector{engine: e, servers: configs, logger: e.parts.logger.With("namespace", run.Namespace, "run", run.Name)}
 }
 
 // connector connects the tool servers of one run.
 type connector struct {
 	engine  *engine
 	servers []mcp.ServerConfig
+	// logger names the run: its tool servers are its own, and two sessions may have servers of the same name.
+	logger *slog.Logger
 }
 
 // Connect implements agent.Tools.
 func (c *connector) Connect(ctx context.Context, want *session.ToolSet) (tool.Set, error) {
-	opts := mcp.Options{Addresses: c.engine.addresses(), Logger: c.engine.parts.logger}
+	opts := mcp.Options{Addresses: c.engine.addresses(), Logger: c.logger}
 	if want != nil {
 		opts.Known = append([]tool.Definition{}, want.Tools...) // not nil: nothing is discovered anew
 	}
 	set, problems, err := mcp.Connect(ctx, c.servers, opts)
 	for _, p := range problems {
-		c.engine.parts.logger.Warn("tool server problem", "server", p.Server, "reason", string(p.Reason), "tool", p.Tool, "problem", p.Message)
+		c.logger.Warn("tool server problem", "server", p.Server, "reason", string(p.Reason), "tool", p.Tool, "problem", p.Message)
 	}
 	var unavailable *mcp.UnavailableError
 	if errors.As(err, &unavailable) {

@@ -28,7 +28,7 @@ type Source struct {
 	Reader client.Reader
 	// Model makes the client of an endpoint, Tools the connections of a run. Neither does any I/O.
 	Model func(Endpoint) (provider.Streamer, error)
-	Tools func([]ToolServer) agent.Tools
+	Tools func(agent.Run, []ToolServer) agent.Tools
 	// Describe asks an endpoint what it tells about models; see provider.Describer. Only Listed needs it.
 	Describe func(ctx context.Context, endpoint Endpoint, ids []string) ([]provider.ModelInfo, error)
 	Now      func() time.Time
@@ -158,7 +158,7 @@ func (l *loader) fill(job *worker.Job, run *api.AgentRun, owner *api.AgentSessio
 	if err != nil {
 		return err
 	}
-	job.Deps.Tools = l.Tools(servers)
+	job.Deps.Tools = l.Tools(job.Run, servers)
 	return nil
 }
 

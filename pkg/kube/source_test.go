@@ -49,6 +49,8 @@ type cluster struct {
 
 	endpoints []Endpoint
 	servers   []ToolServer
+	// toolsFor is the run whose tools were asked for.
+	toolsFor string
 }
 
 func meta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "ns", Name: name} }
@@ -165,8 +167,11 @@ func (c *cluster) source() *Source {
 			c.endpoints = append(c.endpoints, e)
 			return silent{}, c.modelErr
 		},
-		Tools: func(servers []ToolServer) agent.Tools { c.servers = servers; return nil },
-		Now:   func() time.Time { return c.now },
+		Tools: func(run agent.Run, servers []ToolServer) agent.Tools {
+			c.toolsFor, c.servers = run.Namespace+"/"+run.Name, servers
+			return nil
+		},
+		Now: func() time.Time { return c.now },
 	}
 }
 
@@ -383,6 +388,9 @@ func TestLoad(t *testing.T) {
 	}}
 	if diff := cmp.Diff(servers, c.servers); diff != "" {
 		t.Errorf("tool servers (-want +got):\n%s", diff)
+	}
+	if c.toolsFor != "ns/first.run" {
+		t.Errorf("the tools are for %s", c.toolsFor)
 	}
 }
 
