@@ -60,6 +60,10 @@ func (s *story) tell(ctx context.Context) error {
 	if err := s.world.Namespace(ctx, namespace); err != nil {
 		return err
 	}
+	// Whoever uses the kubeconfig afterwards looks for what the demo applied.
+	if _, err := s.output(s.world.Kubectl(ctx, "config", "set-context", "--current", "--namespace="+namespace)); err != nil {
+		return err
+	}
 	if err := s.apply(ctx); err != nil {
 		return err
 	}
@@ -241,7 +245,7 @@ func (s *story) farewell(seen *evidence) {
 	fmt.Fprintf(s.out, "\n%s\n\n", seen.viewer.token)
 	s.say("In another terminal:")
 	s.say("  export KUBECONFIG=%s PATH=%s:$PATH", s.world.Kubeconfig, s.world.Assets)
-	s.say("  kubectl -n %s get arun -w", namespace)
+	s.say("  kubectl get arun -w")
 	s.say("The objects that were applied, and the logs, are in %s.", s.world.Dir)
 	if failed := seen.failed(); failed != "" {
 		s.say("\nNot everything went well: %s", failed)
