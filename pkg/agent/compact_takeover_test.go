@@ -187,7 +187,7 @@ func TestTakeoverOfCompactions(t *testing.T) {
 	}
 	probe.checkThinking(t)
 	want := probe.outcomeOf(t)
-	if want["checkpoints"] != 2 || want["boundary"].(int) <= 4 { //nolint:forcetypeassert // it is one
+	if want["checkpoints"] != 2 || want["boundary"].(int) <= 4 {
 		t.Fatalf("the run does not compact as it should: %v", want)
 	}
 	asked := len(probe.model.requests)
