@@ -150,13 +150,14 @@ func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // lasting is outlive for all but a worker that is stopping: that one leaves what is not stored yet to the next.
 func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
-	saving, cancel := outlive(ctx)
+	outliving, release := outlive(ctx)
+	saving, cancel := context.WithCancelCause(outliving)
 	stop := context.AfterFunc(ctx, func() {
 		if errors.Is(context.Cause(ctx), ErrHandBack) {
-			cancel()
+			cancel(ErrHandBack)
 		}
 	})
-	return saving, func() { stop(); cancel() }
+	return saving, func() { stop(); cancel(nil); release() }
 }
 
 // beyond is a context for saves that must survive the end of the run's own; a worker that is stopping does not use it.

@@ -31,44 +31,47 @@ func TestUnknownAppendsOfCompactions(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	want, appends := probe.outcomeOf(t), len(probe.entries())-before
-	causes := map[string]error{"goes on": nil, "is cancelled": ErrCancelled, "is handed back": ErrHandBack}
+	causes := []struct {
+		name  string
+		cause error
+	}{{"goes on", nil}, {"is cancelled", ErrCancelled}, {"is handed back", ErrHandBack}}
 	for at := 1; at <= appends; at++ {
-		for name, cause := range causes {
-			for _, stored := range []bool{true, false} {
-				t.Run(fmt.Sprintf("append %d, stored %v, the run %s", at, stored, name), func(t *testing.T) {
-					w := newWorld(t)
-					run := w.longTurn()
-					ctx, cancel := context.WithCancelCause(t.Context())
-					defer cancel(nil)
-					log := w.log
-					w.log = broken(w, at, stored, func() {
-						if cause != nil {
-							cancel(cause)
-						}
-					})
-					got, err := w.execute(ctx, run)
-					w.log = log
-					w.checkFolds(t)
-					if errors.Is(err, ErrHandBack) && errors.Is(cause, ErrHandBack) {
-						got, err = w.execute(t.Context(), run)
+		// What happens to the run goes round from append to append: all of it at each would take a minute.
+		name, cause := causes[at%len(causes)].name, causes[at%len(causes)].cause
+		for _, stored := range []bool{true, false} {
+			t.Run(fmt.Sprintf("append %d, stored %v, the run %s", at, stored, name), func(t *testing.T) {
+				w := newWorld(t)
+				run := w.longTurn()
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				log := w.log
+				w.log = broken(w, at, stored, func() {
+					if cause != nil {
+						cancel(cause)
 					}
-					if err != nil {
-						t.Fatalf("%+v, %v", got, err)
-					}
-					w.checkKeptAnswers(t)
-					if got == completed {
-						if diff := cmp.Diff(want, w.outcomeOf(t)); diff != "" {
-							t.Errorf("-want +got:\n%s", diff)
-						}
-					} else if cause == nil || errors.Is(cause, ErrHandBack) {
-						t.Errorf("the run ended as %+v", got)
-					}
-					if got, err := w.execute(t.Context(), w.compacting("next", "go on")); err != nil || got != completed {
-						t.Errorf("the next run: %+v, %v", got, err)
-					}
-					w.checkFolds(t)
 				})
-			}
+				got, err := w.execute(ctx, run)
+				w.log = log
+				w.checkFolds(t)
+				if errors.Is(err, ErrHandBack) && errors.Is(cause, ErrHandBack) {
+					got, err = w.execute(t.Context(), run)
+				}
+				if err != nil {
+					t.Fatalf("%+v, %v", got, err)
+				}
+				w.checkKeptAnswers(t)
+				if got == completed {
+					if diff := cmp.Diff(want, w.outcomeOf(t)); diff != "" {
+						t.Errorf("-want +got:\n%s", diff)
+					}
+				} else if cause == nil || errors.Is(cause, ErrHandBack) {
+					t.Errorf("the run ended as %+v", got)
+				}
+				if got, err := w.execute(t.Context(), w.compacting("next", "go on")); err != nil || got != completed {
+					t.Errorf("the next run: %+v, %v", got, err)
+				}
+				w.checkFolds(t)
+			})
 		}
 	}
 }
