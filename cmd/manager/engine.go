@@ -105,7 +105,7 @@ func (c *connector) Connect(ctx context.Context, want *session.ToolSet) (tool.Se
 	}
 	var unavailable *mcp.UnavailableError
 	if errors.As(err, &unavailable) {
-		return nil, &agent.Failure{Reason: agent.ReasonToolServer, Message: unavailable.Error(), Class: "toolServer", Retryable: unavailable.Retryable(), Err: err}
+		return nil, &agent.Failure{Reason: agent.ReasonToolServer, Message: unavailable.Error() + "; check the session's toolServers, or set onUnavailable: Continue there", Class: "toolServer", Retryable: unavailable.Retryable(), Err: err}
 	}
 	if err != nil {
 		return nil, err

@@ -105,7 +105,7 @@ func TestExceededErrorHoldsItsOwnCopyAndOnlyNumbers(t *testing.T) {
 		t.Errorf("the error's budget changed with the caller's: limit %d", *exceeded.Budget.RequestOutputTokenLimit)
 	}
 	want := "context budget exceeded: the input is estimated at 26324 tokens and the limit is 26304 " +
-		"(window 32000, output reserve 4096, safety 1600); nothing was sent and the history is kept"
+		"(window 32000, output reserve 4096, safety 1600); compact the session or use a larger model; nothing was sent and the history is kept"
 	if diff := cmp.Diff(want, exceeded.Error()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -177,7 +177,7 @@ func TestExceededErrorNamesThePartThatIsTooLarge(t *testing.T) {
 		"the system prompt":           {Counts{System: 26_305, Messages: 17}, "; the system prompt alone takes 26305; nothing was sent"},
 		"the tools":                   {Counts{Tools: 26_305, Messages: 17}, "; the tool definitions alone take 26305; nothing was sent"},
 		"both together":               {Counts{System: 20_000, Tools: 20_000, Messages: 17}, "; the system prompt and the tool definitions alone take 40000; nothing was sent"},
-		"a part that is at the limit": {Counts{System: 26_304, Messages: 17}, "safety 1600); nothing was sent"},
+		"a part that is at the limit": {Counts{System: 26_304, Messages: 17}, "safety 1600); compact the session or use a larger model; nothing was sent"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

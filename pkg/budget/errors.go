@@ -24,6 +24,8 @@ func (e *ExceededError) Error() string {
 		text += fmt.Sprintf("; the tool definitions alone take %d", b.ToolTokens)
 	case b.SystemTokens+b.ToolTokens > b.InputLimit:
 		text += fmt.Sprintf("; the system prompt and the tool definitions alone take %d", b.SystemTokens+b.ToolTokens)
+	default:
+		text += "; compact the session or use a larger model"
 	}
 	return text + "; nothing was sent and the history is kept"
 }
