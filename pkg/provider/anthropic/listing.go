@@ -3,7 +3,6 @@ package anthropic
 import (
 	"context"
 	"net/http"
-	"net/url"
 
 	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/provider/wire"
@@ -11,13 +10,7 @@ import (
 
 // Describe implements provider.Describer.
 func (c *Client) Describe(ctx context.Context, ids []string) ([]provider.ModelInfo, error) {
-	return c.wire.Describe(ctx, wire.Listing{
-		API:  provider.APIAnthropicMessages,
-		List: func(ctx context.Context) (*http.Response, error) { return c.get(ctx, "v1/models?limit=1000") },
-		Get: func(ctx context.Context, id string) (*http.Response, error) {
-			return c.get(ctx, "v1/models/"+url.PathEscape(id))
-		},
-	}, ids)
+	return c.wire.Describe(ctx, wire.Listing{API: provider.APIAnthropicMessages, Models: "v1/models", Query: "?limit=1000", Get: c.get}, ids)
 }
 
 func (c *Client) get(ctx context.Context, path string) (*http.Response, error) {

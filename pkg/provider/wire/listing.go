@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 
 	"github.com/agentloop/agentloop/pkg/provider"
 )
@@ -13,13 +14,14 @@ import (
 // maxDocument bounds an answer that is one JSON document. The listings of large gateways have about a megabyte.
 const maxDocument = 16 << 20
 
-// Listing is what Describe needs of an adapter. Each function sends one request without a body through the Client's HTTP
-// client.
+// Listing is what Describe needs of an adapter.
 type Listing struct {
 	API provider.API
-	// List asks for the whole listing, Get for one model by its id.
-	List func(ctx context.Context) (*http.Response, error)
-	Get  func(ctx context.Context, id string) (*http.Response, error)
+	// Models is the path of the listing below the base URL, and below which each model has its own; Query is what the
+	// request for the whole listing adds to it.
+	Models, Query string
+	// Get sends one request without a body through the Client's HTTP client.
+	Get func(ctx context.Context, path string) (*http.Response, error)
 }
 
 // errContent is returned when a request that must be empty has a body.
@@ -28,7 +30,7 @@ var errContent = errors.New("a request for a listing has no body")
 // Describe implements provider.Describer's contract for an adapter. It asks for the whole listing, and then by name for
 // what is not in it: providers resolve names there that they do not list.
 func (c *Client) Describe(ctx context.Context, in Listing, ids []string) ([]provider.ModelInfo, error) {
-	body, err := c.ask(ctx, in.API, in.List)
+	body, err := c.ask(ctx, in, in.Models+in.Query)
 	if err != nil {
 		return nil, unlisted(err)
 	}
@@ -52,7 +54,7 @@ func (c *Client) Describe(ctx context.Context, in Listing, ids []string) ([]prov
 
 // byName asks for one model; nil when the provider knows none of that name, or cannot be asked so.
 func (c *Client) byName(ctx context.Context, in Listing, id string) ([]byte, error) {
-	entry, err := c.ask(ctx, in.API, func(ctx context.Context) (*http.Response, error) { return in.Get(ctx, id) })
+	entry, err := c.ask(ctx, in, in.Models+"/"+url.PathEscape(id))
 	var failure *provider.Error
 	switch {
 	case err == nil && provider.ListedID(entry) != "":
@@ -82,15 +84,15 @@ func unlisted(err error) error {
 }
 
 // ask sends one request without a body and returns the JSON document that answers it.
-func (c *Client) ask(ctx context.Context, api provider.API, send func(context.Context) (*http.Response, error)) ([]byte, error) {
+func (c *Client) ask(ctx context.Context, in Listing, path string) ([]byte, error) {
 	x := &exchange{
-		client: c, request: provider.Request{Model: provider.Model{API: api}}, meter: provider.UsageMeter{API: api},
+		client: c, request: provider.Request{Model: provider.Model{API: in.API}}, meter: provider.UsageMeter{API: in.API},
 		assembly: newAssembly(func(provider.Delta) {}), call: &call{document: true, guard: empty},
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, x.fail(ctx, err)
 	}
-	resp, err := send(withCall(ctx, x.call))
+	resp, err := in.Get(withCall(ctx, x.call), path)
 	if err != nil {
 		return nil, x.fail(ctx, err)
 	}
