@@ -130,9 +130,8 @@ func (l *loop) pass(ctx context.Context, request assembled, keep int64, attempt 
 	if err != nil {
 		return assembled{}, err
 	}
-	commit, err := compaction.Settle(request.budget, candidate.budget, compaction.Candidate{
-		Checkpoint: checkpoint, Snapshots: candidate.fresh, Current: l.cfg.Sections,
-	})
+	// The system prompt is stored whole and named by its digest: its changes need no record of their own.
+	commit, err := compaction.Settle(request.budget, candidate.budget, compaction.Candidate{Checkpoint: checkpoint, Snapshots: candidate.fresh})
 	if err != nil {
 		return assembled{}, &unsummarised{err}
 	}
