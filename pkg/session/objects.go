@@ -311,6 +311,9 @@ type Checkpoint struct {
 
 // EncodeObject returns the exact bytes under which an object of this package is stored.
 func EncodeObject(object any) ([]byte, error) {
+	if p, ok := object.(placed); ok {
+		object = p.withRefs(brief)
+	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
@@ -334,6 +337,9 @@ func DecodeObject[T any](raw []byte) (T, error) {
 	}
 	if err := json.Unmarshal(raw, &object); err != nil {
 		return object, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	if p, ok := any(object).(placed); ok {
+		object = p.withRefs(full).(T) //nolint:forcetypeassert // a copy of what it is called on
 	}
 	return object, nil
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -196,6 +197,28 @@ func TestGoldenFilesDecode(t *testing.T) {
 				t.Errorf("encoded again: %s, %v\nstored: %s", again, err, stored)
 			}
 		})
+	}
+}
+
+// TestEarlierBuildsWroteMediaTypes reads objects whose references all have their media type, as earlier builds stored
+// them, and shows that encoding changes no object and keeps a media type that the place does not say.
+func TestEarlierBuildsWroteMediaTypes(t *testing.T) {
+	want := golden()["agentstate"].(AgentState)
+	want.Run.Config = &cas.Ref{Digest: cas.Of([]byte("long")), Size: 4, MediaType: cas.MediaParts}
+	earlier, err := json.Marshal(want)
+	earlier = bytes.ReplaceAll(earlier, []byte(`\u003c`), []byte("<"))
+	if err != nil || !bytes.Contains(earlier, []byte(cas.MediaContext)) {
+		t.Fatalf("%s, %v", earlier, err)
+	}
+	now, err := EncodeObject(want)
+	if err != nil || strings.Contains(string(now), cas.MediaContext) || !strings.Contains(string(now), cas.MediaParts) {
+		t.Fatalf("%s, %v", now, err)
+	}
+	for name, raw := range map[string][]byte{"earlier": earlier, "now": now} {
+		got, err := DecodeObject[AgentState](raw)
+		if diff := cmp.Diff(want, got, same); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
 	}
 }
 
