@@ -46,6 +46,7 @@ var groups = []group{
 	{"estimate", measureEstimate},
 	{"tokens", measureTokens},
 	{"verdicts", measureVerdicts},
+	{"counted", measureCounted},
 	{"history", measureHistory},
 	{"storage", measureStorage},
 	{"load", measureLoad},
@@ -68,7 +69,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	var only string
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	fs.StringVar(&only, "only", "", "groups to measure, with commas between; all when empty: estimate, tokens, verdicts, history, storage, load")
+	fs.StringVar(&only, "only", "", "groups to measure, with commas between; all when empty: estimate, tokens, verdicts, counted, history, storage, load")
 	fs.IntVar(&c.count, "count", 5, "how many samples a median is taken of; the load is measured at most three times")
 	fs.StringVar(&c.out, "o", "bench.json", "file for the figures; empty writes none")
 	fs.StringVar(&c.commit, "commit", "", "the commit that is measured, for the report")
@@ -86,7 +87,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	}
 	for _, name := range strings.FieldsFunc(only, func(r rune) bool { return r == ',' || r == ' ' }) {
 		if !slices.ContainsFunc(groups, func(g group) bool { return g.name == name }) {
-			return c, fmt.Errorf("-only=%s: there is no group %q; use estimate, tokens, verdicts, history, storage or load", only, name)
+			return c, fmt.Errorf("-only=%s: there is no group %q; use estimate, tokens, verdicts, counted, history, storage or load", only, name)
 		}
 		c.only = append(c.only, name)
 	}

@@ -229,7 +229,7 @@ func (r *anthropicReader) readSystem() *apiError {
 		return invalid("system: Input should be a valid string or list")
 	}
 	if r.call.system != "" {
-		r.call.inputTokens += CountTokens(r.call.system) + tokensPerMessage
+		r.call.inputTokens += r.call.tokens(r.call.system) + tokensPerMessage
 	}
 	return nil
 }
@@ -308,7 +308,7 @@ func (r *anthropicReader) readTools() *apiError {
 		if e := r.sawCacheControl(tool, path); e != nil {
 			return e
 		}
-		r.call.inputTokens += tokensPerTool + countValue(name) + countValue(str(tool, "description")) + countValue(schema)
+		r.call.inputTokens += tokensPerTool + r.call.valueTokens(name) + r.call.valueTokens(str(tool, "description")) + r.call.valueTokens(schema)
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func (r *anthropicReader) checkBlock(b anthropicBlock, role string) *apiError {
 		return invalid("messages.%d: `%s` blocks can only be in `%s` messages", b.message, kind, otherRole(role))
 	}
 	if kind == "text" {
-		r.call.inputTokens += CountTokens(str(b.object, "text"))
+		r.call.inputTokens += r.call.tokens(str(b.object, "text"))
 		return r.checkText(b.object, b.path(), "messages")
 	}
 	path := b.path() + "." + kind
@@ -187,7 +187,7 @@ func (r *anthropicReader) checkToolUse(block object, path string) *apiError {
 	if obj(block, "input") == nil {
 		return invalid("%s.input: Input should be an object", path)
 	}
-	r.call.inputTokens += tokensPerTool + countValue(str(block, "name")) + countValue(block["input"])
+	r.call.inputTokens += tokensPerTool + r.call.valueTokens(str(block, "name")) + r.call.valueTokens(block["input"])
 	return nil
 }
 
@@ -208,7 +208,7 @@ func (r *anthropicReader) checkToolResult(block object, path string) *apiError {
 		at := fmt.Sprintf("%s.content.%d", path, i)
 		switch kind := str(part, "type"); kind {
 		case "text":
-			r.call.inputTokens += CountTokens(str(part, "text"))
+			r.call.inputTokens += r.call.tokens(str(part, "text"))
 			if e := r.checkText(part, at, "messages"); e != nil {
 				return e
 			}
@@ -258,7 +258,7 @@ func (r *anthropicReader) checkThinking(blocks []anthropicBlock, message int, la
 			return invalid("%s: Invalid %s in `%s` block", b.path(), sealName(kind), kind)
 		}
 		within.add(kind, []byte(token))
-		r.call.inputTokens += CountTokens(text)
+		r.call.inputTokens += r.call.tokens(text)
 		sealed, want = sealed+1, int(proof.count)
 		if first == nil {
 			first = b

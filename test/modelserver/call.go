@@ -156,7 +156,7 @@ func resolve(r *Reply, c *call, seq int64, created int64) *answer {
 		a.usage, a.hasUsage = *r.Usage, *r.Usage != Usage{}
 		return a
 	}
-	a.usage, a.hasUsage = counted(c.inputTokens, a.parts), true
+	a.usage, a.hasUsage = counted(c, a.parts), true
 	return a
 }
 
@@ -206,10 +206,11 @@ func defaultStop(parts []part) string {
 	return stop
 }
 
-func counted(input int64, parts []part) Usage {
+func counted(c *call, parts []part) Usage {
+	input := c.inputTokens
 	var output, reasoning int64
 	for _, p := range parts {
-		n := CountTokens(p.text) + CountTokens(p.name)
+		n := c.tokens(p.text) + c.tokens(p.name)
 		output += n
 		if p.kind == partThinking {
 			reasoning += n

@@ -206,7 +206,7 @@ func (r *chatReader) readResult(message object, i int) *apiError {
 
 func (r *chatReader) readAssistant(message object, i int) *apiError {
 	r.call.sawAssistant()
-	r.call.inputTokens += CountTokens(str(message, chatReasoningField(r.call.model)))
+	r.call.inputTokens += r.call.tokens(str(message, chatReasoningField(r.call.model)))
 	path := fmt.Sprintf("messages[%d].tool_calls", i)
 	if present(message, "tool_calls") {
 		calls, ok := message["tool_calls"].([]any)
@@ -258,7 +258,7 @@ func (r *chatReader) readCall(item any, path string) *apiError {
 		return invalid("Duplicate value for 'tool_call_id' of '%s'", id).at("%s.id", path)
 	}
 	r.open = append(r.open, id)
-	r.call.inputTokens += tokensPerTool + CountTokens(str(fn, "name")) + CountTokens(args)
+	r.call.inputTokens += tokensPerTool + r.call.tokens(str(fn, "name")) + r.call.tokens(args)
 	return nil
 }
 
@@ -267,7 +267,7 @@ func (r *chatReader) readContent(message object, i int) (string, *apiError) {
 	path := fmt.Sprintf("messages[%d].content", i)
 	switch content := message["content"].(type) {
 	case string:
-		r.call.inputTokens += CountTokens(content)
+		r.call.inputTokens += r.call.tokens(content)
 		return content, nil
 	case []any:
 		if len(content) == 0 {
@@ -314,7 +314,7 @@ func (r *chatReader) readPart(item any, role, path string) (string, *apiError) {
 	if unknown := unknownKeys(part, []string{"type", kind}); len(unknown) > 0 {
 		return "", unknownParameter(path + "." + unknown[0])
 	}
-	r.call.inputTokens += CountTokens(text)
+	r.call.inputTokens += r.call.tokens(text)
 	return text, nil
 }
 

@@ -134,7 +134,7 @@ func checkFunction(c *call, fn object, path string) *apiError {
 		return invalid("Invalid '%s.name': string does not match pattern. Expected a string that matches the pattern "+
 			"'^[a-zA-Z0-9_-]+$'.", path).at("%s.name", path).coded("invalid_value")
 	}
-	c.inputTokens += tokensPerTool + countValue(name) + countValue(str(fn, "description")) + countValue(fn["parameters"])
+	c.inputTokens += tokensPerTool + c.valueTokens(name) + c.valueTokens(str(fn, "description")) + c.valueTokens(fn["parameters"])
 	if !present(fn, "parameters") {
 		return nil
 	}

@@ -103,7 +103,7 @@ func (r *responsesReader) readReasoning() *apiError {
 
 func (r *responsesReader) sawSystem(text string) {
 	r.call.system = strings.TrimPrefix(r.call.system+"\n"+text, "\n")
-	r.call.inputTokens += CountTokens(text) + tokensPerMessage
+	r.call.inputTokens += r.call.tokens(text) + tokensPerMessage
 }
 
 func (r *responsesReader) readTools() *apiError {
@@ -258,7 +258,7 @@ func (r *responsesReader) checkMessage(item object, path string) *apiError {
 func (r *responsesReader) readContent(content any, path string, allowed []string) (string, *apiError) {
 	switch content := content.(type) {
 	case string:
-		r.call.inputTokens += CountTokens(content)
+		r.call.inputTokens += r.call.tokens(content)
 		return content, nil
 	case []any:
 		var texts []string
@@ -293,7 +293,7 @@ func (r *responsesReader) readPart(item any, path string, allowed []string) (str
 	if !ok {
 		return "", missing(path + "." + key)
 	}
-	r.call.inputTokens += CountTokens(text)
+	r.call.inputTokens += r.call.tokens(text)
 	return text, nil
 }
 
@@ -319,7 +319,7 @@ func (r *responsesReader) checkFunctionCall(item object, path string) *apiError 
 	}
 	r.sawAssistant()
 	r.open = append(r.open, id)
-	r.call.inputTokens += tokensPerTool + CountTokens(str(item, "name")) + CountTokens(args)
+	r.call.inputTokens += tokensPerTool + r.call.tokens(str(item, "name")) + r.call.tokens(args)
 	return nil
 }
 
@@ -362,7 +362,7 @@ func (r *responsesReader) checkReasoning(item object, i int) *apiError {
 			"match the target item id.", id).coded("invalid_encrypted_content")
 	}
 	r.reasoning[id] = true
-	r.call.inputTokens += CountTokens(token)
+	r.call.inputTokens += r.call.tokens(token)
 	next := i + 1
 	for next < len(r.items) && itemKind(r.items[next]) == "reasoning" {
 		next++

@@ -22,6 +22,9 @@ const (
 	ChatReasoningNone    = "none"
 )
 
+// TokenizerO200k is the value of Script.Tokenizer that counts with OpenAI's o200k vocabulary.
+const TokenizerO200k = "o200k"
+
 // AuthKey is the value of Script.Auth that makes requests without an API key fail.
 const AuthKey = "key"
 
@@ -29,7 +32,9 @@ const AuthKey = "key"
 type Script struct {
 	// Model is the id that requests name.
 	Model string `json:"model"`
-	// Window is the context window in tokens of the server's own counter; 0 means no limit.
+	// Tokenizer is empty for the server's own counter (CountTokens) or TokenizerO200k. It counts windows and usage.
+	Tokenizer string `json:"tokenizer,omitempty"`
+	// Window is the context window in counted tokens; 0 means no limit.
 	Window int64 `json:"window,omitempty"`
 	// WindowIncludesOutput refuses also requests whose input and output cap together exceed Window.
 	WindowIncludesOutput bool `json:"windowIncludesOutput,omitempty"`

@@ -109,7 +109,7 @@ func parseDocument(doc []byte) ([]Script, error) {
 
 // scriptKeys are all keys of scripts. The JSON decoder would take them in any case.
 var scriptKeys = []string{
-	"model", "window", "windowIncludesOutput", "maxTokens", "auth", "apiKey", "thinking", "images", "chatReasoning",
+	"model", "tokenizer", "window", "windowIncludesOutput", "maxTokens", "auth", "apiKey", "thinking", "images", "chatReasoning",
 	"allowFields", "record", "replies",
 	"match", "repeat", "content", "echo", "stopReason", "usage", "chunks", "delay", "latency", "headers", "error", "drop",
 	"truncate", "hang", "raw",
@@ -211,6 +211,9 @@ func (s *Script) validate() error {
 	}
 	if s.Window < 0 || s.MaxTokens < 0 {
 		return errors.New("window and maxTokens must not be negative")
+	}
+	if s.Tokenizer != "" && s.Tokenizer != TokenizerO200k {
+		return fmt.Errorf("tokenizer must be %s, not %q", TokenizerO200k, s.Tokenizer)
 	}
 	if s.Auth != "" && s.Auth != AuthKey {
 		return fmt.Errorf("auth must be %q, not %q", AuthKey, s.Auth)

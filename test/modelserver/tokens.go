@@ -58,6 +58,28 @@ func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' }
 
 func pieces(length, piece int) int64 { return int64((length + piece - 1) / piece) }
 
+// countText counts a text as the model's script says.
+func (m *model) countText(s string) int64 {
+	if m.script.Tokenizer == TokenizerO200k {
+		return vocabulary.count(s)
+	}
+	return CountTokens(s)
+}
+
+// tokens counts a text of the request.
+func (c *call) tokens(s string) int64 { return c.model.countText(s) }
+
+// valueTokens counts a decoded JSON value of the request: part by part, or as the JSON that a vocabulary would see.
+func (c *call) valueTokens(v any) int64 {
+	if c.model.script.Tokenizer != TokenizerO200k {
+		return countValue(v)
+	}
+	if text, is := v.(string); is {
+		return c.tokens(text)
+	}
+	return c.tokens(string(encode(v)))
+}
+
 // countValue counts a decoded JSON value with its keys and punctuation.
 func countValue(v any) int64 {
 	switch v := v.(type) {

@@ -1,6 +1,8 @@
 package modelserver
 
 import (
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -43,6 +45,57 @@ func TestInputTokens(t *testing.T) {
 	body := `{"model":"m","messages":[` + user(image(pngPixel)) + `]}`
 	if n, _ := integer(c.post("/v1/messages/count_tokens", body).object(t), "input_tokens"); n != tokensPerImage+tokensPerMessage {
 		t.Errorf("an image has %d tokens", n)
+	}
+}
+
+// TestVocabularyCountsWhatIsOnTheWire: a model that counts with the o200k vocabulary reports the tokens of the texts that
+// it was sent, in each protocol, and refuses what leaves no room for the declared answer.
+func TestVocabularyCountsWhatIsOnTheWire(t *testing.T) {
+	const text = "Straßenbahnhaltestelle 配置文件 aGVsbG8gd29ybGQ= if err != nil { return err }"
+	want := vocabulary.count(text) + tokensPerMessage
+	if n := vocabulary.count("hello world"); n != 2 {
+		t.Fatalf("hello world has %d tokens", n)
+	}
+	if own := CountTokens(text) + tokensPerMessage; own == want {
+		t.Fatalf("both counters say %d", own)
+	}
+	script := fmt.Sprintf("{model: m, tokenizer: o200k, window: %d, windowIncludesOutput: true, replies: [{content: [{text: ok}], repeat: true}]}", want+100)
+	cases := map[string]struct {
+		path, body, usage, field string
+	}{
+		"Anthropic": {"/v1/messages", `{"model":"m","max_tokens":%d,"messages":[{"role":"user","content":"%s"}]}`, "usage", "input_tokens"},
+		"Chat":      {"/v1/chat/completions", `{"model":"m","max_completion_tokens":%d,"messages":[{"role":"user","content":"%s"}]}`, "usage", "prompt_tokens"},
+		"Responses": {"/v1/responses", `{"model":"m","store":false,"max_output_tokens":%d,"input":"%s"}`, "usage", "input_tokens"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := start(t, script)
+			fits := c.post(tc.path, fmt.Sprintf(tc.body, 100, text))
+			if n, _ := integer(obj(fits.object(t), tc.usage), tc.field); fits.status != http.StatusOK || n != want {
+				t.Errorf("status %d, %d tokens, want %d", fits.status, n, want)
+			}
+			if over := c.post(tc.path, fmt.Sprintf(tc.body, 101, text)); over.status != http.StatusBadRequest {
+				t.Errorf("one token too many: status %d", over.status)
+			}
+		})
+	}
+}
+
+// TestVocabularyCountsSchemasAsJSON: tools are counted as the JSON that a vocabulary sees.
+func TestVocabularyCountsSchemasAsJSON(t *testing.T) {
+	c := newCall(newModel(Script{Model: "m", Tokenizer: TokenizerO200k}))
+	if got, want := c.valueTokens(object{"type": "object"}), vocabulary.count(`{"type":"object"}`); got != want {
+		t.Errorf("%d tokens, want %d", got, want)
+	}
+}
+
+// TestVocabularyForgets: what is remembered is bounded, and counts stay the same.
+func TestVocabularyForgets(t *testing.T) {
+	v := &vocabularyCounter{codec: vocabulary.codec, known: map[string]int64{}, held: maxHeld}
+	text := strings.Repeat("word ", 100)
+	first := v.count(text)
+	if len(v.known) != 1 || v.held != len(text) || v.count(text) != first {
+		t.Errorf("%d texts of %d bytes are held", len(v.known), v.held)
 	}
 }
 
