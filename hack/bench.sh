@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures speed, storage and load, prints a table and writes bench.json. Takes about three minutes once everything is built.
+# Measures speed, storage and load, prints a table and writes bench.json. Takes about four minutes once everything is built.
 # Figures of a busy machine say little: stop other work first. The table names the load average.
 #
 #   BENCH        the groups to measure, with commas between: estimate, tokens, verdicts, counted, history, storage, load (default: all)

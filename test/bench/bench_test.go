@@ -11,8 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/projection"
+	"github.com/agentloop/agentloop/pkg/provider"
+	"github.com/agentloop/agentloop/test/bench/corpus"
+	"github.com/agentloop/agentloop/test/loopback"
 )
 
 func TestMedian(t *testing.T) {
@@ -166,5 +170,48 @@ func TestCalibratedScanIsNeverContradicted(t *testing.T) {
 	}
 	if s.calibration.Observations != warmUp+verdictRequests {
 		t.Errorf("%d observations", s.calibration.Observations)
+	}
+}
+
+// TestServerContradictsNoCalibratedVerdict: the model server's own counts never contradict a calibrated verdict, in any
+// protocol.
+func TestServerContradictsNoCalibratedVerdict(t *testing.T) {
+	samples, err := corpus.Load(t.Context(), "../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, estimator := range []budget.Estimator{budget.Heuristic, budget.Scan} {
+		setting := counting{samples: samples, estimator: estimator.Name(), window: 32_000, calibrate: true, requests: 30}
+		got, err := setting.measure(t.Context())
+		if err != nil || got.refused != 0 || got.judged < 90 || got.fullest < 0.6 {
+			t.Errorf("%s: %+v, %v", setting, got, err)
+		}
+	}
+}
+
+// TestRefusedRequestIsAContradiction: a server with half the window that the loop believes in refuses, and that is counted.
+func TestRefusedRequestIsAContradiction(t *testing.T) {
+	engine, err := loopback.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, api := range loopback.APIs {
+		model := provider.Model{Provider: "p", API: api, ID: string(api), ContextWindow: 16_000, MaxTokens: 4096, Thinking: provider.ThinkingNone}
+		if err := engine.Models.Load(reader(model)); err != nil {
+			t.Fatal(err)
+		}
+		model.ContextWindow *= 2
+		judged := &judge{to: engine.Client(api), window: model.ContextWindow}
+		engine.Deps.Model = judged
+		run := loopback.Run(string(api), string(api), model, strings.Repeat("many different words. ", 4000))
+		result, err := engine.Execute(t.Context(), run)
+		if err != nil || result.Reason != agent.ReasonRejected || judged.judged != 1 || judged.refused != 1 {
+			t.Errorf("%s: %+v, %v, %+v", api, result, err, judged.contradictions)
+		}
 	}
 }
