@@ -64,6 +64,7 @@ var allowed = map[string][]string{
 	"pkg/tool/mcp":                 {"pkg/tool", "pkg/message"},
 	"pkg/kube": {"api/v1alpha1", "pkg/agent", "pkg/worker", "pkg/message", "pkg/provider", "pkg/session", "pkg/projection", "pkg/budget",
 		"pkg/runevent", "pkg/cas"},
+	"pkg/trajectory/verify":          {},
 	"pkg/trajectory/server":          {"pkg/trajectory", "pkg/runevent", "pkg/cas", "pkg/message", "pkg/session"},
 	"pkg/trajectory/server/kubeauth": {"api/v1alpha1", "pkg/trajectory/server", "pkg/trajectory"},
 	"api/v1alpha1":                   {},

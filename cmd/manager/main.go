@@ -1,4 +1,4 @@
-// Command manager runs agentloop's controllers and workers, checks the object store, and suggests manifests.
+// Command manager runs agentloop's controllers and workers, checks the object store and exports, and suggests manifests.
 package main
 
 import (
@@ -20,6 +20,7 @@ const usage = `manager runs agentloop.
   manager [flags]            run the role that --role names
   manager cas-check [flags]  check what the object store can do, and say what is missing
   manager models [flags]     suggest ModelProvider manifests from a catalogue
+  manager verify [flags]     check the export of a trajectory; see manager verify --help
   manager --help             show the flags
 `
 
@@ -27,8 +28,14 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	err := run(ctx, os.Args[1:])
+	var unverified *unverifiedError
 	switch {
 	case errors.Is(err, flag.ErrHelp):
+	case errors.As(err, &unverified):
+		if unverified.cause != nil {
+			fmt.Fprintln(os.Stderr, "manager verify:", unverified.cause)
+		}
+		os.Exit(unverified.code)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "manager:", err)
 		os.Exit(1)
@@ -41,6 +48,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	if len(args) > 0 && args[0] == "models" {
 		return catalogue.Run(args[1:], os.Stdout, os.Stderr)
+	}
+	if len(args) > 0 && args[0] == "verify" {
+		return verifyExport(args[1:], os.Stdin, os.Stdout, os.Stderr)
 	}
 	cfg, err := parse(args)
 	if err != nil {
