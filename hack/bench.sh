@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Measures speed, storage and load, prints a table and writes bench.json. Takes about four minutes once everything is built.
+# Measures speed, storage and load, prints a table and writes bench.json. Takes about seven minutes once everything is built.
 # Figures of a busy machine say little: stop other work first. The table names the load average.
 #
-#   BENCH        the groups to measure, with commas between: estimate, tokens, verdicts, counted, history, storage, load (default: all)
+#   BENCH        the groups to measure, with commas between: estimate, tokens, verdicts, counted, history, storage, load, viewer (default: all)
 #   BENCH_CHECK  1 ends with an error when a target is missed
 #   BENCH_FLAGS  further flags; `go run ./test/bench -help` lists them
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-groups=${BENCH:-estimate,tokens,verdicts,counted,history,storage,load}
+groups=${BENCH:-estimate,tokens,verdicts,counted,history,storage,load,viewer}
 say() { printf 'bench: %s\n' "$*" >&2; }
 
 case ,$groups, in
-*,load,*)
+*,load,* | *,viewer,*)
 	KUBEBUILDER_ASSETS=$(hack/envtest/setup.sh)
 	AGENTLOOP_SERVICES=$(hack/services/setup.sh)
 	export KUBEBUILDER_ASSETS AGENTLOOP_SERVICES

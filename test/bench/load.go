@@ -48,7 +48,9 @@ func measureLoad(ctx context.Context, c config, say func(string, ...any)) (figur
 	if err != nil {
 		return nil, err
 	}
-	w, err := startWorld(ctx, c.load, dir, say)
+	w, err := startWorld(ctx, c.load, world.Options{
+		Dir: dir, Progress: say, ManagerFlags: []string{"--log-level=info", fmt.Sprintf("--max-concurrent-runs=%d", c.load.runs)},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%w; logs are kept in %s", err, dir)
 	}
@@ -102,7 +104,8 @@ func loadFigures(c loadConfig, rounds []round) []Figure {
 	}
 }
 
-func startWorld(ctx context.Context, c loadConfig, dir string, say func(string, ...any)) (*world.World, error) {
+// startWorld starts an installation out of what was built.
+func startWorld(ctx context.Context, c loadConfig, opts world.Options) (*world.World, error) {
 	root, err := filepath.Abs(c.root)
 	if err != nil {
 		return nil, err
@@ -112,10 +115,9 @@ func startWorld(ctx context.Context, c loadConfig, dir string, say func(string, 
 			return nil, fmt.Errorf("%s is not set: use `make bench`, or set it to the folder that `make %s` prints", variable, target)
 		}
 	}
-	return world.Start(ctx, world.Options{
-		Root: root, Dir: dir, Assets: os.Getenv("KUBEBUILDER_ASSETS"), Programs: os.Getenv(services.FolderVariable), Bin: filepath.Join(root, "bin"),
-		Progress: say, ManagerFlags: []string{"--log-level=info", fmt.Sprintf("--max-concurrent-runs=%d", c.runs)},
-	})
+	opts.Root, opts.Bin = root, filepath.Join(root, "bin")
+	opts.Assets, opts.Programs = os.Getenv("KUBEBUILDER_ASSETS"), os.Getenv(services.FolderVariable)
+	return world.Start(ctx, opts)
 }
 
 // loadBench is the installation with a scripted model.

@@ -34,6 +34,7 @@ type config struct {
 	check   bool
 	load    loadConfig
 	storage storageConfig
+	viewer  viewerConfig
 }
 
 // group is a set of figures that are measured together.
@@ -50,6 +51,16 @@ var groups = []group{
 	{"history", measureHistory},
 	{"storage", measureStorage},
 	{"load", measureLoad},
+	{"viewer", measureViewer},
+}
+
+// groupNames are the names of all groups, for people.
+func groupNames() string {
+	names := make([]string, len(groups))
+	for i, g := range groups {
+		names[i] = g.name
+	}
+	return strings.Join(names, ", ")
 }
 
 func main() {
@@ -69,13 +80,14 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	var only string
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	fs.StringVar(&only, "only", "", "groups to measure, with commas between; all when empty: estimate, tokens, verdicts, counted, history, storage, load")
+	fs.StringVar(&only, "only", "", "groups to measure, with commas between; all when empty: "+groupNames())
 	fs.IntVar(&c.count, "count", 5, "how many samples a median is taken of; the load is measured at most three times")
 	fs.StringVar(&c.out, "o", "bench.json", "file for the figures; empty writes none")
 	fs.StringVar(&c.commit, "commit", "", "the commit that is measured, for the report")
 	fs.BoolVar(&c.check, "check", false, "end with an error when a target is missed")
 	c.storage.bind(fs)
 	c.load.bind(fs)
+	c.viewer.bind(fs)
 	if err := fs.Parse(args); err != nil {
 		return c, err
 	}
@@ -87,7 +99,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	}
 	for _, name := range strings.FieldsFunc(only, func(r rune) bool { return r == ',' || r == ' ' }) {
 		if !slices.ContainsFunc(groups, func(g group) bool { return g.name == name }) {
-			return c, fmt.Errorf("-only=%s: there is no group %q; use estimate, tokens, verdicts, counted, history, storage or load", only, name)
+			return c, fmt.Errorf("-only=%s: there is no group %q; there are %s", only, name, groupNames())
 		}
 		c.only = append(c.only, name)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/agentloop/agentloop/pkg/runevent"
 )
 
@@ -97,17 +99,35 @@ func (l *Log) Bytes() int64 {
 	return size
 }
 
-// Copy appends every record to another log, which must be empty and refuses a stream with lost records.
+// Copy appends to another log what it does not have yet. It refuses a stream with lost records.
 func (l *Log) Copy(ctx context.Context, to runevent.Log) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(8)
 	for stream, records := range l.streams {
-		var head runevent.Head
-		for _, record := range records {
-			var err error
-			if head, err = to.Append(ctx, stream, head, record.Raw); err != nil {
+		group.Go(func() error {
+			if err := copyTo(ctx, to, stream, records); err != nil {
 				return fmt.Errorf("copy %s: %w", stream, err)
 			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func copyTo(ctx context.Context, to runevent.Log, stream runevent.Stream, records []runevent.Record) error {
+	last, err := to.Last(ctx, stream)
+	if err != nil {
+		return err
+	}
+	head := last.Head
+	for _, record := range records {
+		if record.Head.Sequence <= last.Head.Sequence {
+			continue
+		}
+		if head, err = to.Append(ctx, stream, head, record.Raw); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -130,7 +130,7 @@ func TestSessionsGrowAndCanBeCopied(t *testing.T) {
 	shape.Input = 2000
 	made, reader, index := read(t, shape)
 	before := index.Counts.Entries
-	if err := made.Extend(context.Background()); err != nil {
+	if err := made.Extend(context.Background(), 100); err != nil {
 		t.Fatal(err)
 	}
 	b := trajectory.NewBuilder(scope)

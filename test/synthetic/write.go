@@ -54,7 +54,7 @@ func New(ctx context.Context, store cas.Store, scope cas.Scope, shape Shape) (*S
 	}
 	for run := range shape.Runs {
 		for _, w := range s.agents {
-			if err := w.run(ctx, run); err != nil {
+			if err := w.run(ctx, run, shape.Turns); err != nil {
 				return nil, fmt.Errorf("agent %s, run %d: %w", w.stream.Key, run, err)
 			}
 		}
@@ -62,10 +62,10 @@ func New(ctx context.Context, store cas.Store, scope cas.Scope, shape Shape) (*S
 	return s, nil
 }
 
-// Extend adds one more run to the main agent, behind all that is there.
-func (s *Session) Extend(ctx context.Context) error {
+// Extend adds a run of about that many events to the main agent, behind all that is there.
+func (s *Session) Extend(ctx context.Context, events int) error {
 	w := s.agents[0]
-	return w.run(ctx, w.runs)
+	return w.run(ctx, w.runs, max(events/s.shape.perTurn(), 1))
 }
 
 // common stores what all inputs share.
@@ -149,7 +149,7 @@ type turn struct {
 }
 
 // run writes the next run.
-func (w *writer) run(ctx context.Context, run int) error {
+func (w *writer) run(ctx context.Context, run, turns int) error {
 	w.runs++
 	t := turn{run: run, uid: fmt.Sprintf("%08d-0000-4000-8000-%012d", w.number, run), name: fmt.Sprintf("sweep-%s-%d", w.stream.Key, run)}
 	raw := message.Encode(message.Message{Role: message.RoleUser, Content: message.Text("Look at every shard and say what is slow.")})
@@ -164,14 +164,14 @@ func (w *writer) run(ctx context.Context, run int) error {
 		return err
 	}
 	w.remember(cas.MessageRef{Digest: ref.Digest}, raw)
-	for t.number = 1; t.number <= w.shape.Turns; t.number++ {
-		t.last = t.number == w.shape.Turns
+	for t.number = 1; t.number <= turns; t.number++ {
+		t.last = t.number == turns
 		if err := w.turn(ctx, t); err != nil {
 			return fmt.Errorf("turn %d: %w", t.number, err)
 		}
 	}
 	t.number--
-	return w.add(t, 1, runevent.Event{Type: runevent.TypeRunFinished, Reason: "Completed", Turns: w.shape.Turns})
+	return w.add(t, 1, runevent.Event{Type: runevent.TypeRunFinished, Reason: "Completed", Turns: turns})
 }
 
 // turn writes one request with its response, its calls and its committed state.

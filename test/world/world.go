@@ -35,6 +35,8 @@ type Options struct {
 	Progress func(format string, args ...any)
 	// ManagerFlags are added to the manager's own.
 	ManagerFlags []string
+	// NATSSync is when NATS writes through to the disk: "always" (also for "") or a duration such as "2m".
+	NATSSync string
 	// ViewerAddress is where the viewer listens; a free port when empty.
 	ViewerAddress string
 }
@@ -152,7 +154,7 @@ func (w *World) start(ctx context.Context, process *services.Process) error {
 
 func (w *World) startNATS(ctx context.Context) error {
 	var err error
-	if w.NATS, err = services.StartNATS(ctx, services.NATSOptions{Programs: w.Programs, Dir: w.path("nats")}); err != nil {
+	if w.NATS, err = services.StartNATS(ctx, services.NATSOptions{Programs: w.Programs, Dir: w.path("nats"), SyncInterval: w.NATSSync}); err != nil {
 		return err
 	}
 	w.stops = append(w.stops, w.NATS.Stop)
