@@ -34,7 +34,7 @@ var allowed = map[string][]string{
 	"pkg/internal/jsonwalk":        {},
 	"pkg/internal/vectors":         {},
 	"pkg/internal/frame":           {},
-	"pkg/runevent":                 {"pkg/cas", "pkg/message"},
+	"pkg/runevent":                 {"pkg/cas", "pkg/message", "pkg/internal/jsonwalk"},
 	"pkg/provider":                 {"pkg/message", "pkg/internal/jsonwalk"},
 	"pkg/tool":                     {"pkg/message"},
 	"pkg/budget":                   {"pkg/message", "pkg/provider", "pkg/internal/jsonwalk"},

@@ -16,8 +16,7 @@ var ErrDamaged = errors.New("damaged run event")
 // version keeps in its place: createdAt, sequence, v, type, kind and, as far as it is readable, evidence. Such an entry
 // can be listed and its link verified, and nothing may be folded over it. Anything else is ErrDamaged.
 func Decode(raw []byte) (Entry, error) {
-	var e Entry
-	err := json.Unmarshal(raw, &e)
+	e, err := decode(raw)
 	if err != nil {
 		if newer, ok := decodeEnvelope(raw); ok {
 			return newer, newerFormat(newer)
@@ -36,6 +35,18 @@ func Decode(raw []byte) (Entry, error) {
 		return e, newerFormat(e)
 	}
 	return e, nil
+}
+
+// decode is what encoding/json makes of an entry.
+func decode(raw []byte) (Entry, error) {
+	if json.Valid(raw) {
+		if e, ok := read(raw); ok {
+			return e, nil
+		}
+	}
+	var e Entry
+	err := json.Unmarshal(raw, &e)
+	return e, err
 }
 
 func newerFormat(e Entry) error {
