@@ -11,7 +11,7 @@ export default defineConfig({
     outDir: "dist",
     emptyOutDir: true,
     assetsInlineLimit: 0,
-    modulePreload: { polyfill: false },
+    modulePreload: false,
     reportCompressedSize: false,
   },
   test: { include: ["tests/**/*.test.ts"], environment: "node" },

@@ -14,7 +14,7 @@ export interface Selection {
   tab: Tab;
 }
 
-export const tabs = ["content", "state", "raw"] as const;
+export const tabs = ["content", "compare", "state", "raw"] as const;
 export type Tab = (typeof tabs)[number];
 
 export type Route =

@@ -2,6 +2,7 @@ import { runAll } from "./harness.mjs";
 import "./pages.mjs";
 import "./timeline.mjs";
 import "./details.mjs";
+import "./compare.mjs";
 import "./states.mjs";
 import "./accessibility.mjs";
 import "./load.mjs";

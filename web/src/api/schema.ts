@@ -32,6 +32,7 @@ export type SessionSummary = Schemas["SessionSummary"];
 export type SkillExpansion = Schemas["SkillExpansion"];
 export type Source = Schemas["Source"];
 export type SystemPrompt = Schemas["SystemPrompt"];
+export type SystemSection = Schemas["SystemSection"];
 export type TextContent = Schemas["TextContent"];
 export type ToolContent = Schemas["ToolContent"];
 export type Totals = Schemas["Totals"];

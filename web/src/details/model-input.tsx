@@ -14,10 +14,13 @@ interface Props {
   /** Of the response to this input. */
   usage: Usage | undefined;
   /** The conversation at a position of the agent's history. */
-  historyRoute: (index: number) => Route;
+  historyRoute: HistoryRoute;
   /** Receives what jumps to a part, for the keys of the page. */
   jump: { current: ((to: Jump) => void) | null };
 }
+
+/** The conversation at a position of the agent's history. */
+export type HistoryRoute = (index: number) => Route;
 
 export type Jump = "system" | "first" | "newest";
 
@@ -152,11 +155,13 @@ function System({ prompt }: { prompt: SystemPrompt }) {
 
 interface ItemProps {
   item: InputMessage;
-  historyRoute: (index: number) => Route;
-  total: number;
+  historyRoute: HistoryRoute;
+  /** How many messages the input has; null for one of another input. */
+  total: number | null;
 }
 
-function Item({ item, historyRoute, total }: ItemProps) {
+/** Item is one message of an input with its recorded source. */
+export function Item({ item, historyRoute, total }: ItemProps) {
   const origin = originOf(item);
   const label = (
     <span class={`chip origin ${origin.kind}`} title={origin.explanation}>
@@ -171,7 +176,7 @@ function Item({ item, historyRoute, total }: ItemProps) {
           {item.message?.toolName ? `: ${item.message.toolName}` : ""}
         </b>
         <span class="muted" title={item.digest ?? ""}>
-          {item.index + 1} of {total}
+          {total === null ? `${item.index + 1} of the previous input` : `${item.index + 1} of ${total}`}
         </span>
         {origin.history === null ? (
           label
@@ -186,7 +191,7 @@ function Item({ item, historyRoute, total }: ItemProps) {
           </span>
         )}
         {item.message?.isError && <span class="chip bad">error</span>}
-        {item.index === total - 1 && <span class="chip">newest</span>}
+        {total !== null && item.index === total - 1 && <span class="chip">newest</span>}
       </p>
       {item.message ? <Content message={item.message} openReasoning /> : <p class="unavailable">{item.unavailable ?? "The message is not there."}</p>}
     </li>

@@ -9,6 +9,7 @@ const keys: readonly (readonly [string, string, string])[] = [
   ["Anywhere", "e / Shift+E", "Next, previous error"],
   ["Anywhere", "1 / 2 / 3", "Event content, Agent state, Raw JSON"],
   ["Anywhere", "i", "View this input"],
+  ["Anywhere", "d", "Compare an input with the previous one of the agent"],
   ["Anywhere", "g then s, f, n", "System prompt, first, newest message of an input"],
   ["Anywhere", "/", "Find in the list"],
   ["Anywhere", "Shift+R", "Refresh"],

@@ -58,6 +58,10 @@ export function usePageKeys(c: Commands): void {
       const input = c.loaded.entries[c.selected]?.inputId;
       if (input !== undefined) c.onEntry(input);
     },
+    d: () => {
+      const input = c.loaded.entries[c.selected]?.type === "modelInput";
+      if (input) c.change({ tab: c.selection.tab === "compare" ? "content" : "compare" }, replace);
+    },
     "g s": () => c.jump.current?.("system"),
     "g f": () => c.jump.current?.("first"),
     "g n": () => c.jump.current?.("newest"),

@@ -1,8 +1,8 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { ApiError } from "../api/client";
-import { Details } from "../details/details";
 import type { Jump } from "../details/model-input";
+import { Pane as Details } from "../details/pane";
 import { EventList } from "../list/event-list";
 import { Filters } from "../list/filters";
 import { plural } from "../model/format";
@@ -271,30 +271,24 @@ function Panes({ namespace, name, loaded, selection, onRefresh, onClose, onHelp 
         )}
         {shows("details") && (
           <section class="pane-details" data-pane id="pane-details" aria-label="Details">
-            {selection.event === null ? (
-              <div class="state">
-                <p class="muted">Select an event in the timeline or in the list.</p>
-              </div>
-            ) : (
-              <Details
-                namespace={namespace}
-                name={name}
-                loaded={loaded}
-                id={selection.event}
-                tab={selection.tab}
-                onTab={(tab) => change({ tab }, replace)}
-                onEntry={onEntry}
-                historyRoute={(of, message) => ({
-                  page: "conversation",
-                  namespace,
-                  name,
-                  agent: of === loaded.agents[0]?.id ? null : of,
-                  message,
-                })}
-                jump={jump}
-                entered={entered}
-              />
-            )}
+            <Details
+              namespace={namespace}
+              name={name}
+              loaded={loaded}
+              event={selection.event}
+              tab={selection.tab}
+              onTab={(tab) => change({ tab }, replace)}
+              onEntry={onEntry}
+              historyRoute={(of, message) => ({
+                page: "conversation",
+                namespace,
+                name,
+                agent: of === loaded.agents[0]?.id ? null : of,
+                message,
+              })}
+              jump={jump}
+              entered={entered}
+            />
           </section>
         )}
       </div>
