@@ -40,7 +40,9 @@ func (l *Log) directGet(ctx context.Context, req getRequest) ([]runevent.Record,
 		return nil, err
 	}
 	inbox := l.nc.NewInbox()
-	sub, err := l.nc.SubscribeSync(inbox)
+	// A synchronous subscription makes room for 65,536 messages, which is half a megabyte for each read.
+	answers := make(chan *nats.Msg, max(req.Batch, len(req.MultiLast), 1)+batchEnd)
+	sub, err := l.nc.ChanSubscribe(inbox, answers)
 	if err != nil {
 		return nil, err
 	}
@@ -51,10 +53,7 @@ func (l *Log) directGet(ctx context.Context, req getRequest) ([]runevent.Record,
 	var batch []runevent.Record
 	var before uint64
 	for {
-		msg, err := sub.NextMsgWithContext(ctx)
-		if errors.Is(err, nats.ErrNoResponders) {
-			return batch, errNotThere
-		}
+		msg, err := answered(ctx, answers)
 		if err != nil {
 			return batch, err
 		}
@@ -74,6 +73,19 @@ func (l *Log) directGet(ctx context.Context, req getRequest) ([]runevent.Record,
 		if !batched {
 			return batch, nil
 		}
+	}
+}
+
+// batchEnd is what may follow the messages of a batch: the mark of its end, or that nobody answers.
+const batchEnd = 2
+
+// answered waits for the next message. A connection that is closed meanwhile answers no more.
+func answered(ctx context.Context, answers <-chan *nats.Msg) (*nats.Msg, error) {
+	select {
+	case msg := <-answers:
+		return msg, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 

@@ -114,17 +114,27 @@ func (l *Log) Read(ctx context.Context, stream runevent.Stream, after int64, fn 
 	case last.Head.Sequence == after+1:
 		return fn(last)
 	}
-	from, err := l.place(ctx, stream, after, last.Head)
-	if err != nil {
-		return err
+	r := reading{log: l, stream: stream, after: after, end: last.Head.Position, fn: fn}
+	err = errMoved
+	if h, ok := l.hints.Get(stream); ok && h.sequence <= after && after-h.sequence <= searchNear && h.position < last.Head.Position {
+		r.from, r.mark = h.position, h
+		err = r.run(ctx)
 	}
-	r := reading{log: l, stream: stream, after: after, from: from, end: last.Head.Position, fn: fn}
-	if err := r.run(ctx); err != nil {
+	if errors.Is(err, errMoved) {
+		r.mark = hint{}
+		if r.from, err = l.place(ctx, stream, after, last.Head); err == nil {
+			err = r.run(ctx)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	l.hints.Add(stream, hint{sequence: last.Head.Sequence, position: last.Head.Position})
 	return nil
 }
+
+// errMoved is returned when the entry that a hint names does not stand in its place: a backup was restored.
+var errMoved = errors.New("the entry stands elsewhere")
 
 // place returns a position from which on the stream's entries above after stand, few others before them. Positions grow
 // with sequences, so it halves the range: some twenty small requests at most, however long stream and session are.
@@ -174,7 +184,9 @@ type reading struct {
 	after  int64
 	from   uint64 // the next position to ask for
 	end    uint64 // the position of the last record to deliver
-	fn     func(runevent.Record) error
+	// mark is the entry that must stand at from; zero for any. It is read along, which spares a request for it alone.
+	mark hint
+	fn   func(runevent.Record) error
 }
 
 func (r *reading) run(ctx context.Context) error {
@@ -186,6 +198,12 @@ func (r *reading) run(ctx context.Context) error {
 		})
 		if err != nil {
 			return err
+		}
+		if r.mark != (hint{}) {
+			if len(batch) == 0 || batch[0].Head.Sequence != r.mark.sequence || batch[0].Head.Position != r.mark.position {
+				return errMoved
+			}
+			r.mark = hint{}
 		}
 		if len(batch) == 0 {
 			return nil // the rest was purged meanwhile or is lost: whoever verifies the chain finds out
