@@ -57,12 +57,9 @@ func loadCommitted(ctx context.Context, store cas.Store, stream runevent.Stream,
 // Advance moves a loaded state on to the stream's present end, reading only what was appended since.
 func Advance(ctx context.Context, log runevent.Log, store cas.Store, stream runevent.Stream, state *session.State) error {
 	return log.Read(ctx, stream, state.Head.Sequence, func(record runevent.Record) error {
-		if err := runevent.Verify(state.Head, record); err != nil {
-			return fmt.Errorf("%w: %w", ErrHistoryCorrupt, err)
-		}
-		entry, err := runevent.Decode(record.Raw)
+		entry, err := next(state.Head, record)
 		if err != nil {
-			return fmt.Errorf("entry #%d: %w", record.Head.Sequence, err)
+			return err
 		}
 		if err := follow(ctx, store, stream, state, entry); err != nil {
 			return err
@@ -72,6 +69,27 @@ func Advance(ctx context.Context, log runevent.Log, store cas.Store, stream rune
 		}
 		return nil
 	})
+}
+
+// next decodes the entry after head.
+func next(head runevent.Head, record runevent.Record) (runevent.Entry, error) {
+	entry, err := runevent.DecodeNext(head, record)
+	if errors.Is(err, runevent.ErrNewerFormat) {
+		return entry, fmt.Errorf("entry #%d: %w", record.Head.Sequence, err)
+	}
+	if err != nil {
+		return entry, fmt.Errorf("%w: %w", ErrHistoryCorrupt, err)
+	}
+	return entry, nil
+}
+
+// first decodes an entry whose predecessor is not known.
+func first(record runevent.Record) (runevent.Entry, error) {
+	entry, err := runevent.Decode(record.Raw)
+	if err != nil {
+		return entry, fmt.Errorf("entry #%d: %w", record.Head.Sequence, err)
+	}
+	return entry, nil
 }
 
 // follow loads the state that a commit names, unless it is the one that the tail began at.
@@ -103,16 +121,17 @@ func follow(ctx context.Context, store cas.Store, stream runevent.Stream, state 
 func applyTail(ctx context.Context, log runevent.Log, store cas.Store, stream runevent.Stream, state *session.State) error {
 	checked := state.Head
 	return log.Read(ctx, stream, state.Head.Sequence, func(record runevent.Record) error {
+		var entry runevent.Entry
+		var err error
 		if checked.Digest.IsZero() && checked.Sequence > 0 {
-			checked = record.Head
-		} else if err := runevent.Verify(checked, record); err != nil {
-			return fmt.Errorf("%w: %w", ErrHistoryCorrupt, err)
+			entry, err = first(record)
+		} else {
+			entry, err = next(checked, record)
+		}
+		if err != nil {
+			return err
 		}
 		checked = record.Head
-		entry, err := runevent.Decode(record.Raw)
-		if err != nil {
-			return fmt.Errorf("entry #%d: %w", record.Head.Sequence, err)
-		}
 		if err := follow(ctx, store, stream, state, entry); err != nil {
 			return err
 		}

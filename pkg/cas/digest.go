@@ -60,10 +60,21 @@ func (d Digest) Hex() string { return d.hex }
 func (d Digest) IsZero() bool { return d.hex == "" }
 
 // MarshalJSON writes the written form.
-func (d Digest) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
+func (d Digest) MarshalJSON() ([]byte, error) {
+	return append(d.append(append(make([]byte, 0, writtenLength), '"')), '"'), nil
+}
+
+// writtenLength is that of a digest's written form, quoted.
+const writtenLength = len(`""`) + len(digestPrefix) + 2*sha256.Size
 
 // UnmarshalJSON parses the written form; an empty string is the zero value.
 func (d *Digest) UnmarshalJSON(raw []byte) error {
+	if len(raw) == writtenLength && raw[0] == '"' { // as it is always written: nothing is escaped
+		if parsed, err := ParseDigest(string(raw[1 : len(raw)-1])); err == nil {
+			*d = parsed
+			return nil
+		}
+	}
 	var s string
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return err

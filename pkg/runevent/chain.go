@@ -3,7 +3,6 @@ package runevent
 import (
 	"errors"
 	"fmt"
-	"regexp"
 
 	"github.com/agentloop/agentloop/pkg/cas"
 )
@@ -27,17 +26,30 @@ func HeadOf(sequence int64, position uint64, raw []byte) Head {
 // the next (ErrGap) and it names prev (ErrLink). Entries of a newer format are verified like any other. For a stream
 // whose beginning was archived, prev is the head of the archive's last entry.
 func Verify(prev Head, rec Record) error {
+	_, err := DecodeNext(prev, rec)
+	if errors.Is(err, ErrNewerFormat) {
+		return nil
+	}
+	return err
+}
+
+// DecodeNext decodes rec and checks what Verify does. ErrNewerFormat, with the entry as Decode returns it, says that an
+// entry is in its place that must not be folded.
+func DecodeNext(prev Head, rec Record) (Entry, error) {
 	if got := cas.Of(rec.Raw); got != rec.Head.Digest {
-		return fmt.Errorf("%w: entry %d has digest %s, expected %s", ErrDamaged, rec.Head.Sequence, got, rec.Head.Digest)
+		return Entry{}, fmt.Errorf("%w: entry %d has digest %s, expected %s", ErrDamaged, rec.Head.Sequence, got, rec.Head.Digest)
 	}
 	e, err := Decode(rec.Raw)
 	if err != nil && !errors.Is(err, ErrNewerFormat) {
-		return err
+		return Entry{}, err
 	}
 	if e.Sequence != rec.Head.Sequence {
-		return fmt.Errorf("%w: entry %d stands in the place of entry %d", ErrDamaged, e.Sequence, rec.Head.Sequence)
+		return Entry{}, fmt.Errorf("%w: entry %d stands in the place of entry %d", ErrDamaged, e.Sequence, rec.Head.Sequence)
 	}
-	return follows(prev, e)
+	if out := follows(prev, e); out != nil {
+		return Entry{}, out
+	}
+	return e, err
 }
 
 // CheckAppend decodes raw and checks that it may stand directly after expect. A log calls it before it stores raw.
@@ -65,8 +77,19 @@ func follows(prev Head, e Entry) error {
 	return nil
 }
 
-// streamPart is what the parts of a stream's name are made of: no separator, wildcard or white space of any log.
-var streamPart = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,253}$`)
+// maxPart is the longest part of a stream's name.
+const maxPart = 253
+
+// isPart says whether s can be a part of a stream's name: it has no separator, wildcard or white space of any log.
+func isPart(s string) bool {
+	for _, c := range []byte(s) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxPart
+}
 
 // Validate says whether s names a stream: ErrInvalid if not.
 func (s Stream) Validate() error {
@@ -76,7 +99,7 @@ func (s Stream) Validate() error {
 	if err := ValidateSession(s.Namespace, s.Session); err != nil {
 		return err
 	}
-	if !streamPart.MatchString(s.Key) {
+	if !isPart(s.Key) {
 		return fmt.Errorf("%w: stream key %.80q", ErrInvalid, s.Key)
 	}
 	return nil
@@ -84,7 +107,7 @@ func (s Stream) Validate() error {
 
 // ValidateSession says whether the two can be the namespace and session of a stream: ErrInvalid if not.
 func ValidateSession(namespace, session string) error {
-	if !streamPart.MatchString(namespace) || !streamPart.MatchString(session) {
+	if !isPart(namespace) || !isPart(session) {
 		return fmt.Errorf("%w: namespace %.80q, session %.80q", ErrInvalid, namespace, session)
 	}
 	return nil

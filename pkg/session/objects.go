@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/agentloop/agentloop/pkg/budget"
@@ -325,21 +326,30 @@ func EncodeObject(object any) ([]byte, error) {
 
 // DecodeObject parses a stored object and checks its format version.
 func DecodeObject[T any](raw []byte) (T, error) {
-	var head struct {
-		V int `json:"v"`
-	}
 	var object T
-	if err := json.Unmarshal(raw, &head); err != nil {
-		return object, fmt.Errorf("%w: %w", ErrFormat, err)
-	}
-	if head.V != ObjectVersion {
-		return object, fmt.Errorf("%w: version %d of %T, this program reads %d", ErrFormat, head.V, object, ObjectVersion)
-	}
-	if err := json.Unmarshal(raw, &object); err != nil {
-		return object, fmt.Errorf("%w: %w", ErrFormat, err)
+	err := json.Unmarshal(raw, &object)
+	if err != nil || versionOf(object) != ObjectVersion {
+		return object, refuse(raw, object, err)
 	}
 	if p, ok := any(object).(placed); ok {
 		object = p.withRefs(full).(T) //nolint:forcetypeassert // a copy of what it is called on
 	}
 	return object, nil
+}
+
+// versionOf is the field V, which every object has.
+func versionOf(object any) int { return int(reflect.ValueOf(object).FieldByName("V").Int()) }
+
+// refuse says why raw is no object: above all that it has another version, whose fields may have other shapes.
+func refuse(raw []byte, object any, err error) error {
+	var head struct {
+		V int `json:"v"`
+	}
+	if headErr := json.Unmarshal(raw, &head); headErr != nil {
+		return fmt.Errorf("%w: %w", ErrFormat, headErr)
+	}
+	if head.V != ObjectVersion {
+		return fmt.Errorf("%w: version %d of %T, this program reads %d", ErrFormat, head.V, object, ObjectVersion)
+	}
+	return fmt.Errorf("%w: %w", ErrFormat, err)
 }
