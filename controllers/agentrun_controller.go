@@ -41,6 +41,8 @@ type AgentRunReconciler struct {
 	Events    events.EventRecorder
 	Now       func() time.Time
 
+	written written
+
 	mu    sync.Mutex
 	notes map[types.NamespacedName]note
 }
@@ -62,6 +64,9 @@ func (r *AgentRunReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 			r.forget(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if r.written.behind(run, r.Now()) {
+		return ctrl.Result{}, nil
 	}
 	facts, err := r.observe(ctx, run)
 	if err != nil {
@@ -183,7 +188,11 @@ func (r *AgentRunReconciler) act(ctx context.Context, run *api.AgentRun, facts r
 			return fmt.Errorf("set the owner: %w", err)
 		}
 	}
-	return client.IgnoreNotFound(r.Patch(ctx, changed, client.MergeFromWithOptions(run, client.MergeFromWithOptimisticLock{})))
+	if err := r.Patch(ctx, changed, client.MergeFromWithOptions(run, client.MergeFromWithOptimisticLock{})); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	r.written.note(changed, r.Now())
+	return nil
 }
 
 // report writes the status once, if it changed, and an Event once the run has ended. Mere progress waits its turn. It
@@ -215,6 +224,7 @@ func (r *AgentRunReconciler) report(ctx context.Context, run *api.AgentRun, fact
 	if err := r.Status().Patch(ctx, changed, client.MergeFromWithOptions(run, client.MergeFromWithOptimisticLock{})); err != nil {
 		return 0, fmt.Errorf("report: %w", err)
 	}
+	r.written.note(changed, r.Now())
 	known.reported = facts.now
 	run.ResourceVersion = changed.ResourceVersion
 	if d.status.IsFinished() && !run.IsFinished() {
@@ -248,6 +258,7 @@ func (r *AgentRunReconciler) remember(run *api.AgentRun, n note) {
 // forget drops what is known of a run that is gone.
 func (r *AgentRunReconciler) forget(name types.NamespacedName) {
 	r.Admission.Done(name)
+	r.written.forget(name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.notes, name)

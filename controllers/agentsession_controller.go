@@ -43,6 +43,8 @@ type AgentSessionReconciler struct {
 	ViewerURL string
 	Now       func() time.Time
 
+	written written
+
 	mu sync.Mutex
 	// histories are those of the sessions that were looked at, to be forgotten with them.
 	histories map[types.NamespacedName]string
@@ -54,10 +56,14 @@ func (r *AgentSessionReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	if err := r.Get(ctx, req.NamespacedName, owner); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.forget(req.NamespacedName, "")
+			r.written.forget(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	r.forget(req.NamespacedName, owner.HistoryUID())
+	if r.written.behind(owner, r.Now()) {
+		return ctrl.Result{}, nil
+	}
 	facts, err := r.observe(ctx, owner)
 	if err != nil {
 		return resultOf(err)
@@ -231,6 +237,7 @@ func (r *AgentSessionReconciler) report(ctx context.Context, owner *api.AgentSes
 	if err := r.Status().Patch(ctx, changed, client.MergeFromWithOptions(owner, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
+	r.written.note(changed, r.Now())
 	return nil
 }
 
@@ -260,6 +267,7 @@ func (r *AgentSessionReconciler) act(ctx context.Context, owner *api.AgentSessio
 	if err := r.Patch(ctx, changed, client.MergeFromWithOptions(owner, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("change the finalizer: %w", err)
 	}
+	r.written.note(changed, r.Now())
 	owner.ResourceVersion = changed.ResourceVersion
 	if d.lost != "" {
 		// A namespace that is being deleted takes no Event any more.

@@ -76,7 +76,8 @@ type Heads struct {
 	Logger  *slog.Logger
 	// Notify is called after a stream's facts changed.
 	Notify func(stream runevent.Stream)
-	// MinInterval is how long a stream rests between two reads.
+	// MinInterval is how long a stream rests between two reads. That a run has begun or ended is read at once: it happens
+	// once, and somebody waits for it.
 	MinInterval time.Duration
 
 	mu      sync.Mutex
@@ -96,8 +97,8 @@ type tracked struct {
 	content Content
 	dirty   bool
 	reading bool
-	// next is when the stream may be read again, later when a live run's progress is worth it.
-	next, later time.Time
+	// next is when the stream may be read again, soon when for news, later when a live run's progress is worth it.
+	soon, next, later time.Time
 	// news says that more than progress has not been read yet.
 	news bool
 }
@@ -107,7 +108,10 @@ func (t *tracked) due(now time.Time) bool {
 	if !t.dirty || t.reading {
 		return false
 	}
-	if t.news || t.state == nil {
+	switch {
+	case t.news:
+		return !now.Before(t.soon)
+	case t.state == nil:
 		return now.After(t.next)
 	}
 	return now.After(t.later)
@@ -115,7 +119,7 @@ func (t *tracked) due(now time.Time) bool {
 
 // progressRest is how many times MinInterval a live run rests between two reads that only bring progress. What it
 // says of that in its status is written more seldom still.
-const progressRest = 4
+const progressRest = 10
 
 // headReaders is how many streams are read side by side.
 const headReaders = 4
@@ -340,13 +344,25 @@ func (h *Heads) refresh(ctx context.Context, stream runevent.Stream) {
 		rest = retryInterval
 	}
 	h.mu.Lock()
-	t.reading, t.next, t.later = false, time.Now().Add(rest), time.Now().Add(max(rest, progressRest*h.MinInterval))
+	t.rest(time.Now(), rest, h.MinInterval)
 	t.facts, t.state, t.context = job.facts, job.state, job.context
 	news := t.keep(job.ended)
 	t.dirty = t.dirty || job.facts.Unavailable || job.facts.Corrupt || len(t.wanted()) > 0
+	if t.due(time.Now()) {
+		h.push(stream)
+	}
 	h.mu.Unlock()
 	if news || !job.before.same(job.facts) {
 		h.Notify(stream)
+	}
+}
+
+// rest ends a read, after which the stream is left alone for so long; when that is no longer than the usual interval, only
+// by those who have no news.
+func (t *tracked) rest(now time.Time, rest, usual time.Duration) {
+	t.reading, t.soon, t.next, t.later = false, now, now.Add(rest), now.Add(max(rest, progressRest*usual))
+	if rest > usual {
+		t.soon = t.next
 	}
 }
 

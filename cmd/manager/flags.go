@@ -63,7 +63,7 @@ func parse(args []string) (config, error) {
 	fs.DurationVar(&c.heartbeat, "heartbeat", 10*time.Second, "how often a worker says that it is at work; at most a third of --ack-wait")
 	fs.DurationVar(&c.presenceTTL, "presence-ttl", 20*time.Second, "how long a worker counts as alive after its last sign")
 	fs.DurationVar(&c.drainTimeout, "drain-timeout", 20*time.Second, "how long runs may go on after SIGTERM before they are handed back; keep it below the Pod's grace period")
-	fs.DurationVar(&c.headsInterval, "heads-interval", 500*time.Millisecond, "how long a session's run events rest between two reads for status")
+	fs.DurationVar(&c.headsInterval, "heads-interval", 500*time.Millisecond, "how long a session's run events rest between two reads for status; a run's start and end are read at once, what a live run does meanwhile ten times as seldom")
 	fs.DurationVar(&c.modelsInterval, "model-check-interval", time.Hour, "how often providers are asked whether they know the declared models with these limits, at least 1m; 0 asks never")
 	fs.BoolVar(&c.leaderElect, "leader-elect", true, "elect a leader among the controllers")
 	fs.StringVar(&c.leaderElectNamespace, "leader-elect-namespace", "", "namespace of the leader's Lease; the Pod's own when empty")
