@@ -47,6 +47,7 @@ var allowed = map[string][]string{
 	"pkg/budget/o200k":             {"pkg/budget"},
 	"pkg/cas/codec":                {"pkg/cas"},
 	"pkg/cas/known":                {"pkg/cas"},
+	"pkg/cas/recent":               {"pkg/cas"},
 	"pkg/cas/memstore":             {"pkg/cas", "pkg/cas/codec"},
 	"pkg/cas/fsstore":              {"pkg/cas", "pkg/cas/codec"},
 	"pkg/cas/s3store":              {"pkg/cas", "pkg/cas/codec"},

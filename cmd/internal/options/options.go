@@ -16,6 +16,7 @@ import (
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/cas/fsstore"
 	"github.com/agentloop/agentloop/pkg/cas/known"
+	"github.com/agentloop/agentloop/pkg/cas/recent"
 	"github.com/agentloop/agentloop/pkg/cas/s3store"
 	"github.com/agentloop/agentloop/pkg/runevent/natslog"
 )
@@ -113,13 +114,18 @@ func (s *Store) Open(logger *slog.Logger) (cas.Store, error) {
 	return nil, fmt.Errorf("--store=%s: use s3 or fs", s.Driver)
 }
 
-// Writing makes the driver with a memory of what was put, so that equal objects are written once.
+// Writing makes the driver with a memory of what was put, so that equal objects are written once and those that were just
+// written or read are not read again.
 func (s *Store) Writing(logger *slog.Logger) (cas.Store, error) {
 	store, err := s.Open(logger)
 	if err != nil {
 		return nil, err
 	}
-	return known.New(store, known.Options{})
+	remembering, err := recent.New(store, recent.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return known.New(remembering, known.Options{})
 }
 
 // Logging are the flags of the log output.
