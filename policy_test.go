@@ -30,8 +30,9 @@ const (
 // Each list names the direct imports that a package may have inside the project. "/..." stands for all below.
 var allowed = map[string][]string{
 	"pkg/message":                  {"pkg/internal/jsonwalk"},
-	"pkg/cas":                      {},
+	"pkg/cas":                      {"pkg/internal/lru"},
 	"pkg/internal/jsonwalk":        {},
+	"pkg/internal/lru":             {},
 	"pkg/internal/vectors":         {},
 	"pkg/internal/frame":           {},
 	"pkg/runevent":                 {"pkg/cas", "pkg/message", "pkg/internal/jsonwalk"},
@@ -41,7 +42,7 @@ var allowed = map[string][]string{
 	"pkg/projection":               {"pkg/message", "pkg/provider", "pkg/internal/jsonwalk", "pkg/internal/frame"},
 	"pkg/compaction":               {"pkg/message", "pkg/provider", "pkg/budget", "pkg/projection", "pkg/internal/frame"},
 	"pkg/session":                  {"pkg/message", "pkg/provider", "pkg/cas", "pkg/runevent", "pkg/tool", "pkg/budget", "pkg/projection"},
-	"pkg/trajectory":               {"pkg/message", "pkg/cas", "pkg/runevent", "pkg/budget", "pkg/projection", "pkg/session", "pkg/provider", "pkg/tool"},
+	"pkg/trajectory":               {"pkg/message", "pkg/cas", "pkg/runevent", "pkg/budget", "pkg/projection", "pkg/session", "pkg/provider", "pkg/tool", "pkg/internal/lru", "pkg/internal/jsonwalk"},
 	"pkg/agent":                    {"pkg/message", "pkg/provider", "pkg/cas", "pkg/runevent", "pkg/tool", "pkg/budget", "pkg/projection", "pkg/compaction", "pkg/session"},
 	"pkg/worker":                   {"pkg/agent"},
 	"pkg/budget/o200k":             {"pkg/budget"},

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"github.com/agentloop/agentloop/pkg/internal/lru"
 )
 
 // ExtractFunc returns the index-th message inside a container object. The result may alias raw.
@@ -30,7 +32,7 @@ type Resolver struct {
 	store    Store
 	extract  ExtractFunc
 	parallel int
-	cache    *messageCache
+	cache    *lru.Cache[cacheKey, []byte]
 }
 
 // NewResolver returns a Resolver over store. extract opens container objects; without it a reference with an index is
@@ -42,7 +44,7 @@ func NewResolver(store Store, extract ExtractFunc, opts ResolverOptions) *Resolv
 	if opts.CacheBytes == 0 {
 		opts.CacheBytes = defaultCacheBytes
 	}
-	return &Resolver{store: store, extract: extract, parallel: opts.Parallel, cache: newMessageCache(opts.CacheBytes)}
+	return &Resolver{store: store, extract: extract, parallel: opts.Parallel, cache: lru.New[cacheKey, []byte](opts.CacheBytes)}
 }
 
 // Messages returns the bytes of each referenced message, in order. Each object is read once per call, however many of
@@ -59,7 +61,7 @@ func (r *Resolver) Messages(ctx context.Context, scope Scope, refs []MessageRef)
 		if ref.Index != nil && r.extract == nil {
 			return nil, fmt.Errorf("message %d: %w: no containers here", i, ErrInvalid)
 		}
-		if data, ok := r.cache.get(cacheKeyOf(scope, ref)); ok {
+		if data, ok := r.cache.Get(cacheKeyOf(scope, ref)); ok {
 			out[i] = data
 			continue
 		}
@@ -78,7 +80,7 @@ func (r *Resolver) Messages(ctx context.Context, scope Scope, refs []MessageRef)
 			if err != nil {
 				return nil, fmt.Errorf("message %d in %s: %w", i, refs[i].Digest, err)
 			}
-			r.cache.add(cacheKeyOf(scope, refs[i]), data)
+			r.cache.Add(cacheKeyOf(scope, refs[i]), data, int64(len(data))+entryOverhead)
 			out[i] = data
 		}
 	}
