@@ -149,7 +149,9 @@ var evidenceFields = ordered(
 	text("agentRunId", func(e *Evidence) *string { return &e.AgentRunID }),
 	text("requestExecutionId", func(e *Evidence) *string { return &e.RequestExecutionID }),
 	whole("turn", func(e *Evidence) *int { return &e.Turn }),
-	named[Evidence]{"recordedAt", func(e *Evidence, value []byte) bool { return value[0] == '"' && e.RecordedAt.UnmarshalJSON(value) == nil }},
+	named[Evidence]{"recordedAt", func(e *Evidence, value []byte) bool {
+		return value[0] == '"' && e.RecordedAt.UnmarshalJSON(value) == nil
+	}},
 	decoded("endedAt", func(e *Evidence) **time.Time { return &e.EndedAt }),
 	text("responseId", func(e *Evidence) *string { return &e.ResponseID }),
 	nested("contextRef", refFields, func(e *Evidence) **cas.Ref { return &e.ContextRef }),

@@ -1,44 +1,15 @@
 package trajectory
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
-	"sync"
-
-	"github.com/agentloop/agentloop/pkg/session"
 )
 
 // ExportVersion is the version of the export format; see docs/format/export.md.
 const ExportVersion = 1
-
-// buffers are those in which documents are encoded before they are redacted into bytes of their own.
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-// Encode returns the JSON of a document that may leave: encoded once and redacted.
-func Encode(document any) ([]byte, error) {
-	buf := buffers.Get().(*bytes.Buffer) //nolint:forcetypeassert // the pool holds nothing else
-	defer buffers.Put(buf)
-	buf.Reset()
-	enc := json.NewEncoder(buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(document); err != nil {
-		return nil, fmt.Errorf("encode: %w", err)
-	}
-	return redact(bytes.TrimSuffix(buf.Bytes(), []byte("\n")))
-}
-
-func encode(document any) ([]byte, error) {
-	raw, err := session.EncodeObject(document)
-	if err != nil {
-		return nil, fmt.Errorf("encode: %w", err)
-	}
-	return raw, nil
-}
 
 // Header is what an export says about itself before its indexes.
 type Header struct {
@@ -84,10 +55,7 @@ func (r *Reader) exportEntry(ctx context.Context, ix *Index, n *node, shared *wi
 	if err := d.fill(ctx); err != nil {
 		return err
 	}
-	line, err := Encode(struct {
-		Type string `json:"type"`
-		Detail
-	}{"entry", d.Detail})
+	line, err := d.encode(`{"type":"entry"`)
 	if err != nil {
 		return err
 	}
@@ -97,7 +65,7 @@ func (r *Reader) exportEntry(ctx context.Context, ix *Index, n *node, shared *wi
 
 // writeHeader writes the first line piece by piece: the indexes of a long session are not held a second time.
 func (ix *Index) writeHeader(out io.Writer, head Header) error {
-	w := &pieces{out: out}
+	w := &pieces{to: out}
 	w.raw(`{"type":"trajectory","version":1`)
 	w.member("session", head.Session)
 	w.member("exportedAt", head.ExportedAt)
@@ -111,7 +79,8 @@ func (ix *Index) writeHeader(out io.Writer, head Header) error {
 	w.entries("untimed", ix.listed[ix.timed:])
 	w.entries("historicalEntries", ix.listed[ix.timed:])
 	w.raw("}\n")
-	return w.flush()
+	w.flush()
+	return w.err
 }
 
 func nonNil[T any](list []T) []T {
@@ -121,51 +90,26 @@ func nonNil[T any](list []T) []T {
 	return list
 }
 
-// pieces writes a JSON object member by member and remembers the first error.
+// pieces writes a JSON object member by member, some at a time.
 type pieces struct {
-	out io.Writer
-	buf bytes.Buffer
-	err error
+	writer
+	to io.Writer
 }
 
 const pieceSize = 32 << 10
 
-func (w *pieces) raw(s string) {
-	w.buf.WriteString(s)
-	if w.buf.Len() >= pieceSize {
-		w.err = w.flush()
-	}
-}
-
-func (w *pieces) value(v any) {
-	raw, err := Encode(v)
-	if err != nil && w.err == nil {
-		w.err = err
-	}
-	w.raw(string(raw))
-}
-
-func (w *pieces) member(name string, v any) {
-	w.raw(`,"` + name + `":`)
-	w.value(v)
-}
-
 func (w *pieces) entries(name string, nodes []*node) {
-	w.raw(`,"` + name + `":[`)
-	for i, n := range nodes {
-		if i > 0 {
-			w.raw(",")
+	w.list(name, len(nodes), func(i int) {
+		w.value("", nodes[i].Entry)
+		if len(w.out) >= pieceSize {
+			w.flush()
 		}
-		w.value(n.Entry)
-	}
-	w.raw("]")
+	})
 }
 
-func (w *pieces) flush() error {
-	if w.err != nil {
-		return w.err
+func (w *pieces) flush() {
+	if w.err == nil {
+		_, w.err = w.to.Write(w.out)
 	}
-	_, err := w.out.Write(w.buf.Bytes())
-	w.buf.Reset()
-	return err
+	w.out = w.out[:0]
 }

@@ -62,7 +62,7 @@ func (r *Reader) History(ctx context.Context, ix *Index, agent string, before, l
 		return out, err
 	}
 	for i, body := range bodies {
-		m := HistoryMessage{Index: begin + i, Role: body.role(), Message: body.raw, Unavailable: body.problem()}
+		m := HistoryMessage{Index: begin + i, Role: body.roleName(), Message: body.raw, Unavailable: body.problem()}
 		if body.notice != nil {
 			notice := *body.notice
 			notice.Agent = agent
@@ -135,10 +135,10 @@ func (ix *Index) originate(m *HistoryMessage, c *conversation, origin *node, bod
 	}
 	m.Run, m.RecordedAt = origin.Run, origin.CapturedAt
 	if origin.Event == "state.committed" {
-		if body.decoded.Role != message.RoleToolResult || origin.Run == nil {
+		if body.role != message.RoleToolResult || origin.Run == nil {
 			return
 		}
-		at, ok := c.tools.find(toolKey{run: origin.Run.UID, request: origin.RequestExecutionID, call: body.decoded.ToolCallID})
+		at, ok := c.tools.find(toolKey{run: origin.Run.UID, request: origin.RequestExecutionID, call: body.callID})
 		if origin = ix.at(at); !ok || origin == nil {
 			return
 		}
@@ -147,71 +147,4 @@ func (ix *Index) originate(m *HistoryMessage, c *conversation, origin *node, bod
 	if origin.EndedAt != 0 {
 		m.RecordedAt = origin.EndedAt
 	}
-}
-
-// body is one stored message, or what is wrong with it.
-type body struct {
-	raw     json.RawMessage
-	decoded message.Message
-	notice  *Notice
-}
-
-func (b body) role() string {
-	switch b.decoded.Role {
-	case message.RoleUser, message.RoleAssistant, message.RoleToolResult:
-		return string(b.decoded.Role)
-	}
-	return "unknown"
-}
-
-func (b body) problem() string {
-	if b.notice == nil {
-		return ""
-	}
-	return b.notice.Message
-}
-
-// resolve reads messages. One that is missing or damaged does not keep the others away.
-func (r *Reader) resolve(ctx context.Context, scope cas.Scope, refs []cas.MessageRef) ([]body, error) {
-	out := make([]body, len(refs))
-	return out, r.resolveInto(ctx, scope, refs, out)
-}
-
-// resolveInto halves a list that cannot be read as a whole until what cannot be read stands alone.
-func (r *Reader) resolveInto(ctx context.Context, scope cas.Scope, refs []cas.MessageRef, out []body) error {
-	raws, err := r.resolver.Messages(ctx, scope, refs)
-	if err == nil {
-		for i, raw := range raws {
-			out[i] = bodyOf(refs[i], raw)
-		}
-		return nil
-	}
-	if len(refs) == 0 {
-		return err
-	}
-	notice := objectNotice(refs[0].Digest, err)
-	if notice == nil {
-		return err
-	}
-	if len(refs) == 1 {
-		out[0] = body{notice: notice}
-		return nil
-	}
-	half := len(refs) / 2
-	if err := r.resolveInto(ctx, scope, refs[:half], out[:half]); err != nil {
-		return err
-	}
-	return r.resolveInto(ctx, scope, refs[half:], out[half:])
-}
-
-// bodyOf decodes a message. JSON that is no message of today is kept as it is.
-func bodyOf(ref cas.MessageRef, raw []byte) body {
-	decoded, err := message.Decode(raw)
-	if err == nil {
-		return body{raw: raw, decoded: decoded}
-	}
-	if json.Valid(raw) {
-		return body{raw: raw}
-	}
-	return body{notice: &Notice{Code: CodeNewObject, Digest: ref.Digest, Message: "The stored message is not JSON."}}
 }

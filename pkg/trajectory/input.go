@@ -58,6 +58,8 @@ type InputMessage struct {
 	Source         *projection.Source         `json:"source,omitempty"`
 	SkillExpansion *projection.SkillExpansion `json:"skillExpansion,omitempty"`
 	Unavailable    string                     `json:"unavailable,omitempty"`
+	// safe is Message as it may leave.
+	safe json.RawMessage
 }
 
 // Assembly says how the input was put together.
@@ -196,12 +198,10 @@ func (d *detail) messages(ctx context.Context, snapshot session.ContextSnapshot)
 	raws := make([][]byte, len(bodies))
 	sources, expansions := d.Assembly.Sources, d.Assembly.SkillExpansions
 	for i, body := range bodies {
-		m := InputMessage{Index: i, Role: body.role(), Message: body.raw, Unavailable: body.problem()}
+		m := InputMessage{Index: i, Role: body.roleName(), Message: body.raw, Digest: body.digest, Unavailable: body.problem(), safe: body.safe}
 		if body.notice != nil {
 			complete = false
 			d.note(*body.notice)
-		} else {
-			m.Digest = cas.Of(body.raw)
 		}
 		if len(sources) == len(bodies) {
 			m.Source = &sources[i]

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/internal/lru"
 	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/session"
 )
@@ -23,11 +24,15 @@ type Reader struct {
 	log      Log
 	store    cas.Store
 	resolver *cas.Resolver
+	bodies   *lru.Cache[bodyKey, body]
 }
 
 // NewReader returns a reader. It keeps the most recently used messages in memory, up to some dozen megabytes.
 func NewReader(log Log, store cas.Store) *Reader {
-	return &Reader{log: log, store: store, resolver: cas.NewResolver(store, session.MessageIn, cas.ResolverOptions{})}
+	return &Reader{
+		log: log, store: store, bodies: lru.New[bodyKey, body](bodyBytes),
+		resolver: cas.NewResolver(store, session.MessageIn, cas.ResolverOptions{CacheBytes: -1}),
+	}
 }
 
 // ErrRewritten is returned by Refresh when a stream is no longer the one that the builder was fed: it is shorter, gone,

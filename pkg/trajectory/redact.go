@@ -32,8 +32,24 @@ func Redact(raw []byte) ([]byte, error) {
 
 // redact is Redact for bytes that are known to be a JSON value.
 func redact(raw []byte) ([]byte, error) {
-	r := redactor{src: raw, out: make([]byte, 0, len(raw)), names: map[string]nameClass{}}
-	if err := r.value(modePlain, 0); err != nil {
+	return redactInto(make([]byte, 0, len(raw)), raw, modePlain)
+}
+
+// redactMember is redact for the value of an object's member.
+func redactMember(name string, raw []byte) ([]byte, error) {
+	return redactInto(make([]byte, 0, len(raw)), raw, modeOf(name, raw))
+}
+
+// modeOf is what the name of a document's member says about its value.
+func modeOf(name string, value []byte) mode {
+	quoted := message.AppendString(nil, name)
+	return memberMode(modePlain, classOfQuoted(quoted), quoted, value[0])
+}
+
+// redactInto appends the redacted value to out.
+func redactInto(out, raw []byte, m mode) ([]byte, error) {
+	r := redactor{src: raw, out: out}
+	if err := r.value(m, 0); err != nil {
 		return nil, err
 	}
 	r.space()
@@ -63,10 +79,9 @@ const (
 
 // redactor copies a valid document from src to out.
 type redactor struct {
-	src   []byte
-	at    int
-	out   []byte
-	names map[string]nameClass
+	src []byte
+	at  int
+	out []byte
 }
 
 func (r *redactor) space() {
@@ -263,7 +278,7 @@ func (r *redactor) object(m mode, depth int) error {
 		}
 		keyEnd := r.quoted()
 		key := r.src[r.at:keyEnd]
-		class := r.class(key)
+		class := classOfQuoted(key)
 		r.copyTo(keyEnd)
 		r.space()
 		r.copyTo(r.at + 1) // the colon
@@ -301,15 +316,6 @@ func (r *redactor) hideMembers(members []member) {
 		rest := bytes.Clone(r.out[members[i].end:])
 		r.out = append(append(r.out[:members[i].begin], `"`+Redacted+`"`...), rest...)
 	}
-}
-
-func (r *redactor) class(quoted []byte) nameClass {
-	if class, ok := r.names[string(quoted)]; ok {
-		return class
-	}
-	class := classOf(unquote(quoted))
-	r.names[string(quoted)] = class
-	return class
 }
 
 // memberMode is what a member's name says about its value, in an object of the given mode. first is the value's first

@@ -1,7 +1,9 @@
 package trajectory
 
 import (
+	"maps"
 	"strings"
+	"sync/atomic"
 	"unicode"
 )
 
@@ -63,6 +65,32 @@ var (
 	// secretTokens stand before "tokens" where those are credentials.
 	secretTokens = set("access", "refresh", "auth", "api", "bearer", "session", "id", "secret")
 )
+
+// judged remembers the judgement of names, in quotes as they stand in documents: a session has few of them, and each
+// very often. It is replaced as a whole, so that reading it takes no lock.
+var judged atomic.Pointer[map[string]nameClass]
+
+// maxJudged bounds the names that are remembered: they come from anywhere.
+const maxJudged = 1000
+
+// classOfQuoted is classOf of a name in quotes.
+func classOfQuoted(quoted []byte) nameClass {
+	known := judged.Load()
+	if known != nil {
+		if class, ok := (*known)[string(quoted)]; ok {
+			return class
+		}
+	}
+	class := classOf(unquote(quoted))
+	if known == nil {
+		judged.CompareAndSwap(nil, &map[string]nameClass{string(quoted): class})
+	} else if len(*known) < maxJudged {
+		next := maps.Clone(*known)
+		next[string(quoted)] = class
+		judged.CompareAndSwap(known, &next) // who loses asks again
+	}
+	return class
+}
 
 // classOf judges a member's name, whatever its case and separators.
 func classOf(name string) nameClass {
