@@ -41,11 +41,7 @@ func Encode(data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d bytes, an object has at most %d", cas.ErrTooLarge, len(data), cas.MaxObject)
 	}
 	if len(data) > minCompress {
-		open := encoder
-		if len(data) <= thorough {
-			open = thoroughEncoder
-		}
-		enc, err := open()
+		enc, err := encoder()
 		if err != nil {
 			return nil, fmt.Errorf("start compressor: %w", err)
 		}
@@ -136,26 +132,18 @@ func ReadVerified(r io.Reader, ref cas.Ref) ([]byte, error) {
 // maxParallel bounds the compressors and decompressors of the process, because each holds some megabytes once used.
 const maxParallel = 4
 
-// thorough is the size up to which an object is compressed with more effort: manifests are most of what is stored, and
-// take microseconds. The level above costs a millisecond for each, because its tables do not fit a processor's cache.
-const thorough = 64 << 10
-
-var encoder, thoroughEncoder = sync.OnceValues(newEncoder(zstd.SpeedDefault)), sync.OnceValues(newEncoder(zstd.SpeedBetterCompression))
-
-func newEncoder(level zstd.EncoderLevel) func() (*zstd.Encoder, error) {
-	return func() (*zstd.Encoder, error) { return openEncoder(level) }
-}
-
-func openEncoder(level zstd.EncoderLevel) (*zstd.Encoder, error) {
+// encoder has the level whose tables fit a processor's cache: an object is a few kilobytes of digests, in which the levels
+// above find a percent more, in twice the time or more.
+var encoder = sync.OnceValues(func() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil,
-		zstd.WithEncoderLevel(level),
+		zstd.WithEncoderLevel(zstd.SpeedDefault),
 		zstd.WithAllLitEntropyCompression(true), // digests have no matches, but few different characters
 		zstd.WithEncoderConcurrency(min(maxParallel, runtime.GOMAXPROCS(0))),
 		zstd.WithEncoderCRC(false), // the digest is the checksum
 		zstd.WithWindowSize(1<<20),
 		zstd.WithLowerEncoderMem(true),
 	)
-}
+})
 
 var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil,
