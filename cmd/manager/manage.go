@@ -206,7 +206,7 @@ func (a alive) Alive(ctx context.Context) (map[string]bool, error) {
 }
 
 func (p *parts) controllers(ctx context.Context, mgr ctrl.Manager) error {
-	source := &kube.Source{Reader: mgr.GetAPIReader(), Describe: (&engine{parts: p}).describe, Now: time.Now}
+	source := &kube.Source{Reader: mgr.GetClient(), Describe: (&engine{parts: p}).describe, Now: time.Now}
 	opt := controllers.Options{
 		Log: p.log, Store: p.store, Changes: p.log, Queue: p.queue, Presence: alive{p.presence}, Logger: p.logger,
 		NamespaceCap: p.namespaceCap, ViewerURL: p.viewerURL, HeadsInterval: p.headsInterval, HealthInterval: 5 * time.Second,

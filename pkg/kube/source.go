@@ -24,7 +24,9 @@ import (
 // again. Until then, what its session or provider lacks makes it wait, and what it names itself and cannot be used fails
 // it.
 type Source struct {
-	// Reader reads past any cache: the controllers may have seen a run that this process has not.
+	// Reader reads past any cache for Load: the controllers may have seen a run that this process has not. IdleConfig and
+	// Listed are called for what a cache has shown already, and may read from the same one; of Secrets and ConfigMaps there
+	// is none.
 	Reader client.Reader
 	// Model makes the client of an endpoint, Tools the connections of a run. Neither does any I/O.
 	Model func(Endpoint) (provider.Streamer, error)
