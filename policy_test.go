@@ -67,7 +67,9 @@ var allowed = map[string][]string{
 	"pkg/kube": {"api/v1alpha1", "pkg/agent", "pkg/worker", "pkg/message", "pkg/provider", "pkg/session", "pkg/projection", "pkg/budget",
 		"pkg/runevent", "pkg/cas"},
 	"pkg/trajectory/verify":          {},
-	"pkg/trajectory/server":          {"pkg/trajectory", "pkg/runevent", "pkg/cas", "pkg/message", "pkg/session"},
+	"pkg/trajectory/otlp":            {"pkg/trajectory", "pkg/message", "pkg/projection", "pkg/provider"},
+	"pkg/trajectory/atif":            {"pkg/trajectory", "pkg/message", "pkg/projection", "pkg/provider"},
+	"pkg/trajectory/server":          {"pkg/trajectory", "pkg/trajectory/otlp", "pkg/trajectory/atif", "pkg/runevent", "pkg/cas", "pkg/message", "pkg/session"},
 	"pkg/trajectory/server/kubeauth": {"api/v1alpha1", "pkg/trajectory/server", "pkg/trajectory"},
 	"api/v1alpha1":                   {},
 	"api/openapi":                    {},
@@ -92,7 +94,8 @@ var sdkOwners = map[string][]string{
 }
 
 // pure packages decide: they do no I/O, start no goroutine, and read no clock or environment.
-var pure = []string{"pkg/message", "pkg/budget", "pkg/projection", "pkg/compaction", "pkg/session", "pkg/trajectory"}
+var pure = []string{"pkg/message", "pkg/budget", "pkg/projection", "pkg/compaction", "pkg/session", "pkg/trajectory", "pkg/trajectory/otlp", "pkg/trajectory/atif",
+	"pkg/trajectory/verify"}
 
 var impure = []string{"os", "net", "net/http", "log", "log/slog", "os/exec", "io/fs", "syscall"}
 

@@ -89,6 +89,8 @@ type detail struct {
 	window *window
 	// limit bounds the model input in bytes; 0 for no bound.
 	limit int64
+	// bare leaves out what is stored in objects of its own: texts, messages, tools and states.
+	bare bool
 	// events are the decoded records, in order.
 	events []runevent.Entry
 	// raw is the entry's stored object, when it has one.
@@ -145,6 +147,9 @@ func (d *detail) fill(ctx context.Context) error {
 		if err := d.content(ctx); err != nil {
 			return err
 		}
+	}
+	if d.bare {
+		return nil
 	}
 	return d.state(ctx)
 }
@@ -249,7 +254,7 @@ func (d *detail) failure(ctx context.Context, event *runevent.Event) (*Failure, 
 		Event: eventName(event), Reason: event.Reason, Message: event.Message, Class: event.Class, HTTPStatus: event.HTTPStatus,
 		Retryable: event.Retryable,
 	}
-	if event.Detail == nil {
+	if event.Detail == nil || d.bare {
 		return failure, nil
 	}
 	raw, notice, err := d.reader.bytes(ctx, d.index.Scope, *event.Detail)
@@ -262,7 +267,7 @@ func (d *detail) failure(ctx context.Context, event *runevent.Event) (*Failure, 
 
 // body returns JSON that stands inline or in an object; nil with a notice when the object cannot be read.
 func (d *detail) body(ctx context.Context, inline json.RawMessage, ref *cas.Ref) (json.RawMessage, error) {
-	if inline != nil || ref == nil {
+	if inline != nil || ref == nil || d.bare {
 		return inline, nil
 	}
 	raw, notice, err := d.reader.bytes(ctx, d.index.Scope, *ref)
@@ -289,6 +294,9 @@ func (d *detail) output(ctx context.Context, event *runevent.Event) error {
 		RequestOutputTokenLimit: event.RequestOutputTokenLimit, HTTPStatus: event.HTTPStatus,
 	}
 	d.Output = out
+	if d.bare {
+		return nil
+	}
 	raw, notice, err := d.reader.bytes(ctx, d.index.Scope, *event.PayloadRef)
 	if err != nil {
 		return err
@@ -325,7 +333,7 @@ func (d *detail) text(ctx context.Context, events []runevent.Entry) (*TextConten
 	for _, entry := range events {
 		event := entry.Event
 		text := event.Text
-		if event.TextRef != nil {
+		if event.TextRef != nil && !d.bare {
 			raw, notice, err := d.reader.bytes(ctx, d.index.Scope, *event.TextRef)
 			if err != nil {
 				return nil, err

@@ -97,6 +97,9 @@ func (d *detail) input(ctx context.Context, ref cas.Ref) error {
 		Model: ModelName{Provider: snapshot.Model.Provider, API: string(snapshot.Model.API), ID: snapshot.Model.ID},
 	}
 	d.Input, d.Assembly = in, assemblyOf(snapshot.Assembly)
+	if d.bare {
+		return nil
+	}
 	sections, whole, err := d.sections(ctx, snapshot.System)
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ type metrics struct {
 	bytes    prometheus.Gauge
 	rebuilt  prometheus.Counter
 	notices  *prometheus.CounterVec
-	entries  prometheus.Counter
+	entries  *prometheus.CounterVec
 	aborted  prometheus.Counter
 }
 
@@ -40,7 +40,9 @@ func newMetrics(registry *prometheus.Registry) *metrics {
 		notices: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "agentloop_viewer_integrity_notices_total", Help: "Integrity notices found while sessions were indexed, by code.",
 		}, []string{"code"}),
-		entries: prometheus.NewCounter(prometheus.CounterOpts{Name: "agentloop_viewer_exported_entries_total", Help: "Entries written to exports."}),
+		entries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "agentloop_viewer_exported_records_total", Help: "Records written to exports by format: entries, spans or documents.",
+		}, []string{"format"}),
 		aborted: prometheus.NewCounter(prometheus.CounterOpts{Name: "agentloop_viewer_exports_aborted_total", Help: "Exports that were broken off."}),
 	}
 	registry.MustRegister(m.requests, m.duration, m.indexes, m.bytes, m.rebuilt, m.notices, m.entries, m.aborted)

@@ -87,7 +87,9 @@ func TestProblems(t *testing.T) {
 		"a malformed cursor of messages":    {base + "/messages?cursor=%25", nil, 400, "badRequest"},
 		"a cursor of another version":       {base + "/trajectory?after=eyJ2Ijo5fQ", nil, 410, "cursorExpired"},
 		"a list's cursor that expired":      {"/api/sessions?namespace=team&cursor=expired", nil, 410, "cursorExpired"},
-		"a format that comes later":         {base + "/trajectory/export?format=atif", nil, 400, "badRequest"},
+		"an unknown format":                 {base + "/trajectory/export?format=xml", nil, 400, "badRequest"},
+		"contents where they always are":    {base + "/trajectory/export?format=atif&content=false", nil, 400, "badRequest"},
+		"contents that are no switch":       {base + "/trajectory/export?format=otlp-json&content=some", nil, 400, "badRequest"},
 		"an unknown path of the API":        {"/api/other", nil, 404, "notFound"},
 	}
 	for name, c := range cases {
@@ -239,7 +241,9 @@ func TestPagesOfTheIndexAndOfMessages(t *testing.T) {
 
 func TestNothingLeavesUnredacted(t *testing.T) {
 	s := newSite(t)
-	paths := []string{base + "/messages", base + "/trajectory/export"}
+	paths := []string{
+		base + "/messages", base + "/trajectory/export", base + "/trajectory/export?format=atif", base + "/trajectory/export?format=otlp-json&content=true",
+	}
 	for _, id := range []string{"run.main.4", "run.main.6", "run.main.13"} {
 		paths = append(paths, base+"/trajectory/detail?id="+id, base+"/trajectory/detail?id="+id+"&raw=true")
 	}
