@@ -123,6 +123,10 @@ func (l *loop) captureAside(ctx context.Context, a aside) (cas.Ref, error) {
 	if l.checkpoint != nil {
 		record.Compaction = l.checkpoint.ID
 	}
+	if l.cfg.Calibrate && a.purpose == runevent.PurposeSummary { // see resumed
+		known := l.calibration
+		record.Calibration = &known
+	}
 	return l.saveObject(ctx, cas.MediaContext, session.ContextSnapshot{
 		V: session.ObjectVersion, Purpose: a.purpose, System: &system, Messages: list,
 		Model:      session.ModelIdentity{Provider: a.model.Provider, API: a.model.API, ID: a.model.ID},

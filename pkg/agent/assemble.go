@@ -42,6 +42,9 @@ type assembled struct {
 // load reads the bodies that requests are projected from: history, snapshots and the checkpoint.
 func (l *loop) load(ctx context.Context) error {
 	l.calibrated(ctx)
+	if err := l.resumed(ctx); err != nil {
+		return err
+	}
 	resolver := cas.NewResolver(l.deps.Store, session.MessageIn, cas.ResolverOptions{})
 	raws, err := resolver.Messages(ctx, l.run.Scope(), l.state.History)
 	if err != nil {

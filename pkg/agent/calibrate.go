@@ -2,11 +2,13 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/provider"
+	"github.com/agentloop/agentloop/pkg/session"
 )
 
 // ModelKey names a model whose real counts are learnt: providers of the same name in two namespaces are two.
@@ -41,6 +43,30 @@ func (l *loop) calibrated(ctx context.Context) {
 		return
 	}
 	l.calibration = known
+}
+
+// resumed takes up the calibration under which a lost worker had summaries written that no checkpoint has been made of yet.
+// What has been learnt since would cut and frame the conversation in another way, and the same summaries would have to be
+// asked for again. The next main request's count is learnt as ever.
+func (l *loop) resumed(ctx context.Context) error {
+	if !l.cfg.Calibrate || l.state.Run == nil {
+		return nil
+	}
+	for _, ref := range l.state.Run.Summaries { // all of them were asked for under the same: only main requests teach
+		action, err := object[session.ModelAction](ctx, l, ref)
+		if err != nil {
+			return fmt.Errorf("read a stored summary: %w", err)
+		}
+		asked, err := object[session.ContextSnapshot](ctx, l, action.ContextRef)
+		if err != nil {
+			return fmt.Errorf("read what a stored summary was asked with: %w", err)
+		}
+		if known := asked.Assembly.Calibration; known != nil {
+			l.calibration = *known
+		}
+		return nil
+	}
+	return nil
 }
 
 // learn takes a main request's real count into account.

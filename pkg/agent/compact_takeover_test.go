@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/runevent"
@@ -207,6 +209,58 @@ func TestTakeoverOfCompactions(t *testing.T) {
 					t.Errorf("%d requests, %d without a takeover", len(w.model.requests), asked)
 				}
 				w.checkThinking(t)
+				w.checkFolds(t)
+			})
+		}
+	}
+}
+
+// TestTakeoverLearnsMeanwhile kills a calibrating worker after each summary was answered, and lets others learn another ratio
+// before the run is taken over: no summary is asked for again.
+func TestTakeoverLearnsMeanwhile(t *testing.T) {
+	start := func(t *testing.T) (*world, Run, *fakeCalibrations) {
+		w := newWorld(t)
+		run := w.longTurn()
+		run.Config.Calibrate = true
+		key := keyOf(run.Namespace, run.Config.Model)
+		known := &fakeCalibrations{known: map[ModelKey]budget.Calibration{key: {Ratio: 1.2, Observations: 9, Estimator: budget.Heuristic.Name()}}}
+		w.calibrations = known
+		return w, run, known
+	}
+	probe, run, _ := start(t)
+	points, summaries := 0, []int{}
+	probe.chaos = func(p string) {
+		if p != "model.completed" {
+			return
+		}
+		if points++; isSummary(probe.model.requests[len(probe.model.requests)-1]) {
+			summaries = append(summaries, points)
+		}
+	}
+	if got, err := probe.execute(t.Context(), run); err != nil || got != completed {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	asked := probe.asked()
+	if len(summaries) < 2 {
+		t.Fatalf("the run asks for %d summaries", len(summaries))
+	}
+	for name, ratio := range map[string]float64{"less": 1.02, "more": 1.29} {
+		for i, point := range summaries {
+			t.Run(fmt.Sprintf("%s after summary %d", name, i+1), func(t *testing.T) {
+				w, run, known := start(t)
+				w.runUntil(run, "model.completed", point)
+				for key, c := range known.known {
+					c.Ratio = ratio
+					known.known[key] = c
+				}
+				if got, err := w.execute(t.Context(), run); err != nil || got != completed {
+					t.Fatalf("takeover: %+v, %v", got, err)
+				}
+				// From the next answer of the conversation on, what was learnt meanwhile counts.
+				next := point + slices.Index(asked[point:], "main") + 1
+				if diff := cmp.Diff(asked[:next], w.asked()[:next]); diff != "" {
+					t.Errorf("requests (-without a takeover +got):\n%s", diff)
+				}
 				w.checkFolds(t)
 			})
 		}

@@ -32,6 +32,8 @@ type world struct {
 	clock *fakeClock
 	live  []Live
 	ids   int
+	// calibrations is what is learnt of models; nil for nothing.
+	calibrations Calibrations
 	// chaos, when set, is called at every point of the loop.
 	chaos func(string)
 }
@@ -209,7 +211,7 @@ func (w *world) deps() Deps {
 	return Deps{
 		Log: w.log, Store: w.store, Model: w.model, Tools: w.tools, Now: w.clock.Now, Sleep: w.clock.Sleep,
 		NewID: func() string { w.ids++; return fmt.Sprintf("exec-%d", w.ids) },
-		Live:  func(l Live) { w.live = append(w.live, l) }, Logger: slog.New(slog.DiscardHandler), Chaos: w.chaos,
+		Live:  func(l Live) { w.live = append(w.live, l) }, Logger: slog.New(slog.DiscardHandler), Chaos: w.chaos, Calibrations: w.calibrations,
 	}
 }
 
