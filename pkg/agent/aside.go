@@ -78,7 +78,11 @@ func (l *loop) sendAside(ctx, timed context.Context, a aside, captured cas.Ref) 
 	}
 	l.deps.Chaos(string(a.purpose) + ".captured")
 	call := &call{loop: l, purpose: a.purpose, invocation: invocation, policy: a.policy, model: a.model}
-	response, err := call.stream(timed, a.request(call.guard(timed)))
+	request := a.request(call.guard(timed))
+	if a.purpose == runevent.PurposeSummary {
+		request.CallerHook = l.run.CallerHook
+	}
+	response, err := call.stream(timed, request)
 	l.deps.Chaos(string(a.purpose) + ".answered")
 	if err != nil {
 		return answered{}, call.failed(ctx, err)

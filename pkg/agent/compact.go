@@ -32,6 +32,7 @@ func (l *loop) fitting(ctx context.Context) (assembled, error) {
 	if err != nil {
 		return request, err
 	}
+	l.deps.View.measured(request, false)
 	trigger := compaction.Trigger{Percent: int64(l.cfg.Compaction.ThresholdPercent), Off: !l.cfg.Compaction.Automatic}
 	verdict := compaction.Decide(request.budget, l.state.Run.Compactions, trigger)
 	for verdict.Action == compaction.Compact {
@@ -49,7 +50,8 @@ func (l *loop) fitting(ctx context.Context) (assembled, error) {
 	}
 	request.compactions = verdict.Counter
 	if verdict.Action == compaction.Refuse {
-		l.publish(request, false)
+		rejected := false
+		l.announce(request, &rejected)
 		return request, l.exceeded(ctx, request)
 	}
 	return request, nil
@@ -184,7 +186,7 @@ func (l *loop) summarise(ctx context.Context, plan compaction.Plan, attempt, tur
 
 // commitCheckpoint makes a compaction part of the session, with the snapshots and the system prompt that the request
 // brings new: all of it in one entry.
-func (l *loop) commitCheckpoint(ctx context.Context, commit compaction.Commit, candidate assembled) error {
+func (l *loop) commitCheckpoint(ctx context.Context, commit compaction.Candidate, candidate assembled) error {
 	ref, err := l.saveObject(ctx, cas.MediaCheckpoint, session.Checkpoint{V: session.ObjectVersion, Checkpoint: commit.Checkpoint})
 	if err != nil {
 		return err

@@ -111,6 +111,7 @@ func (l *loop) rejected(failed *provider.Error) *Failure {
 // dispatch is the boundary: the fixed input is stored and named in the log, then the guard sees the exact body, then
 // the request leaves.
 func (l *loop) dispatch(ctx context.Context, request assembled) (answered, error) {
+	l.announce(request, nil)
 	fixed, err := l.capture(ctx, request, true)
 	if err != nil {
 		return answered{}, err
@@ -128,7 +129,7 @@ func (l *loop) dispatch(ctx context.Context, request assembled) (answered, error
 	call := &call{loop: l, purpose: runevent.PurposeMain, invocation: invocation, policy: request.policy, prefix: request.Prefix, model: l.cfg.Model}
 	call.announce = func(dispatched bool) {
 		request.budget.RequestOutputTokenLimit = call.limit
-		l.publish(request, dispatched)
+		l.announce(request, &dispatched)
 	}
 	response, err := call.stream(ctx, l.modelRequest(request, call.guard(ctx)))
 	l.deps.Chaos("model.answered")
@@ -192,11 +193,11 @@ func (c *call) guard(ctx context.Context) func([]byte) error {
 	}
 }
 
-// publish tells watchers the budget of a dispatched or rejected request.
-func (l *loop) publish(request assembled, dispatched bool) {
-	l.deps.View.measured(request, dispatched)
+// announce tells watchers the budget of a request: before it is sent, when it is, or when it was rejected.
+func (l *loop) announce(request assembled, dispatched *bool) {
+	l.deps.View.measured(request, dispatched != nil && *dispatched)
 	measured := request.budget.Clone()
-	l.deps.Live(Live{Type: "context_budget", Run: l.run.UID, Turn: request.turn, Budget: &measured, Dispatched: dispatched})
+	l.deps.Live(Live{Type: LiveBudget, Run: l.run.UID, Turn: request.turn, Budget: &measured, Dispatched: dispatched})
 }
 
 // delta stores one streamed increment of a main request, merged with its neighbours into few entries. After one could not be stored the

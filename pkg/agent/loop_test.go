@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -299,24 +300,88 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestBudgetIsPublished shows the live budget of dispatched and rejected requests.
+// liveBudget is what watchers are told of a request, in short.
+func liveBudget(l Live) string {
+	state := "measured"
+	if l.Dispatched != nil {
+		state = map[bool]string{true: "dispatched", false: "rejected"}[*l.Dispatched]
+	}
+	limit := "no limit"
+	if n := l.Budget.RequestOutputTokenLimit; n != nil {
+		limit = fmt.Sprint("limit ", *n)
+	}
+	return fmt.Sprintf("%s %d %s, fits %v, %s", l.Type, l.Turn, state, l.Budget.Fits, limit)
+}
+
+// TestBudgetIsPublished shows the live budgets of main requests: before each dispatch, again with the cap that the exact body
+// declares, and of rejected ones. Reserve and input limit stay what they were. Summaries and titles tell nothing.
 func TestBudgetIsPublished(t *testing.T) {
-	w := newWorld(t)
-	w.model.replies = []reply{says("hello")}
-	if _, err := w.execute(context.Background(), w.run("u1", "hi")); err != nil {
-		t.Fatal(err)
+	cases := map[string]struct {
+		replies []reply
+		body    string
+		prompt  string
+		title   bool
+		want    []string
+	}{
+		"a dispatched request": {
+			replies: []reply{says("hello")}, prompt: "hi",
+			want: []string{"context_budget 1 measured, fits true, no limit", "context_budget 1 dispatched, fits true, limit 4096"},
+		},
+		"each request of a run": {
+			replies: []reply{calls("add"), says("done")}, prompt: "hi",
+			want: []string{
+				"context_budget 1 measured, fits true, no limit", "context_budget 1 dispatched, fits true, limit 4096",
+				"context_budget 2 measured, fits true, no limit", "context_budget 2 dispatched, fits true, limit 4096",
+			},
+		},
+		"a request that is sent again": {
+			replies: []reply{fails(provider.ClassOverloaded), says("done")}, prompt: "hi",
+			want: []string{
+				"context_budget 1 measured, fits true, no limit", "context_budget 1 dispatched, fits true, limit 4096",
+				"context_budget 1 measured, fits true, no limit", "context_budget 1 dispatched, fits true, limit 4096",
+			},
+		},
+		"one without a declared cap": {
+			replies: []reply{says("hello")}, prompt: "hi", body: `{}`,
+			want: []string{"context_budget 1 measured, fits true, no limit", "context_budget 1 dispatched, fits true, no limit"},
+		},
+		"one that does not fit": {prompt: strings.Repeat("x", 120000), want: []string{"context_budget 1 rejected, fits false, no limit"}},
+		"one that the guard refuses": {
+			prompt: "hi", body: `{"max_tokens":5000}`,
+			want: []string{"context_budget 1 measured, fits true, no limit", "context_budget 1 rejected, fits true, no limit"},
+		},
+		"a title beside it": {
+			replies: []reply{says("hello")}, prompt: "hi", title: true,
+			want: []string{"context_budget 1 measured, fits true, no limit", "context_budget 1 dispatched, fits true, limit 4096"},
+		},
 	}
-	run := w.run("u2", strings.Repeat("x", 120000))
-	if _, err := w.execute(context.Background(), run); err != nil {
-		t.Fatal(err)
-	}
-	if len(w.live) != 2 || !w.live[0].Dispatched || w.live[1].Dispatched {
-		t.Fatalf("live: %+v", w.live)
-	}
-	if limit := w.live[0].Budget.RequestOutputTokenLimit; limit == nil || *limit != 4096 {
-		t.Errorf("request output limit of the dispatched one: %v", limit)
-	}
-	if w.live[1].Budget.Fits || w.live[1].Budget.InputLimit != 26304 {
-		t.Errorf("budget of the rejected one: %+v", w.live[1].Budget)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.tools.definitions = []tool.Definition{defined("add")}
+			w.model.replies = tc.replies
+			if tc.body != "" {
+				w.model.body = func(provider.Request) []byte { return []byte(tc.body) }
+			}
+			run := w.run("u1", tc.prompt)
+			run.Config.Title = tc.title
+			deps := w.deps()
+			if tc.title {
+				deps.Model = &titled{scriptedModel: w.model, title: says("A greeting")}
+			}
+			if _, err := Execute(t.Context(), deps, run); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, l := range w.live {
+				got = append(got, liveBudget(l))
+				if l.Budget.ReservedOutputTokens != 4096 || l.Budget.InputLimit != 26304 || l.Run != "u1" {
+					t.Errorf("live: %+v", l)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
 	}
 }

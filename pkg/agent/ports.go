@@ -45,9 +45,14 @@ type Live struct {
 	Run    string                `json:"run"`
 	Turn   int                   `json:"turn,omitempty"`
 	Budget *budget.ContextBudget `json:"budget,omitempty"`
-	// Dispatched is false for the budget of a rejected request.
-	Dispatched bool `json:"dispatched"`
+	// Dispatched is absent for the budget of a request that is about to be sent, true once its exact body has passed the
+	// guard, and false for one that was rejected.
+	Dispatched *bool `json:"dispatched,omitempty"`
 }
+
+// LiveBudget is the type of a Live with a budget. Each main request that fits gives two: as it was measured, and again with the
+// output cap that its body declares. A rejected one ends with one that says so.
+const LiveBudget = "context_budget"
 
 // Run says which run is executed and what it was asked. It is complete and immutable.
 type Run struct {
@@ -66,7 +71,7 @@ type Run struct {
 	Refusal *Failure
 	// StartBy is until when the run may begin, by Deps.Now; zero for no limit. It does not concern a run that has begun.
 	StartBy time.Time
-	// CallerHook may edit the serialized body before the guard sees it; nil for none.
+	// CallerHook may edit the serialized body of a main request or one for a summary before the guard sees it; nil for none.
 	CallerHook func([]byte) ([]byte, error)
 }
 

@@ -203,18 +203,6 @@ func TestUnsentRequest(t *testing.T) {
 	}
 }
 
-// TestRefusedBudgetIsPublished tells watchers of a request that the guard refused.
-func TestRefusedBudgetIsPublished(t *testing.T) {
-	w := newWorld(t)
-	w.model.body = func(provider.Request) []byte { return []byte(`{"max_tokens":5000}`) }
-	if _, err := w.execute(t.Context(), w.run("u1", "hi")); err != nil {
-		t.Fatal(err)
-	}
-	if len(w.live) != 1 || w.live[0].Dispatched || w.live[0].Budget == nil {
-		t.Fatalf("live: %+v, want one budget that was not dispatched", w.live)
-	}
-}
-
 // segments counts the segments of message lists that are put.
 type segments struct {
 	cas.Store

@@ -105,6 +105,24 @@ func TestSessionView(t *testing.T) {
 	at("in a view of a reopened session", nil, false)
 }
 
+// TestViewShowsTheBudgetBeforeDispatch: the budget is there as soon as a request is measured, also while a summary is written
+// for it; its source map is not, for nothing was dispatched.
+func TestViewShowsTheBudgetBeforeDispatch(t *testing.T) {
+	w := newWorld(t)
+	w.fill(8000, 8000)
+	view := &SessionView{}
+	w.model.replies = []reply{func(ctx context.Context, req provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
+		if b := view.ContextBudget(); b == nil || b.EstimatedInputTokens < 24_000 || b.RequestOutputTokenLimit != nil || view.ModelInputProjection() != nil {
+			t.Errorf("while the summary is written: budget %+v, map %v", b, view.ModelInputProjection())
+		}
+		return says("short")(ctx, req, onDelta)
+	}, says("done")}
+	w.viewed(view, w.compacting("u", tokens(9000)))
+	if b := view.ContextBudget(); b.EstimatedInputTokens > 10_000 || b.RequestOutputTokenLimit == nil || view.ModelInputProjection() == nil {
+		t.Errorf("after the request: budget %+v, map %v", b, view.ModelInputProjection())
+	}
+}
+
 // TestViewIsIsolated changes what the getters return, which changes nothing else.
 func TestViewIsIsolated(t *testing.T) {
 	w := newWorld(t)
