@@ -121,9 +121,12 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * All evidence of a session as NDJSON
-         * @description Lines: one of `type: trajectory` with the index, one of `type: entry` for each entry, and last one of `type:
-         *     complete`. An export without that last line is not complete: the transfer is then broken off. An export is
+         * All evidence of a session
+         * @description Lines of JSON in one of three formats. `ndjson` has everything: one line of `type: trajectory` with the index, one
+         *     of `type: entry` for each entry, and last one of `type: complete`. `otlp-json` has an OTLP
+         *     ExportTraceServiceRequest with OpenTelemetry's GenAI spans in each line, without contents unless they are asked
+         *     for. `atif` has an ATIF document for each run in each line. A transfer that fails is broken off and is not
+         *     complete: `ndjson` then has no last line, the other two have less than each of their lines says. An export is
          *     evidence, not a backup: files, processes and the state of external services are not in it.
          */
         get: operations["exportTrajectory"];
@@ -836,6 +839,23 @@ export interface components {
             /** Format: int64 */
             reasoning?: number;
         };
+        /** @description An ExportTraceServiceRequest of OTLP in its JSON mapping. docs/format/otlp.md has the attributes. */
+        OTLPLine: {
+            resourceSpans: Record<string, never>[];
+        };
+        /** @description A trajectory in the Agent Trajectory Interchange Format. docs/format/atif.md says what is where. */
+        ATIFLine: {
+            /** @constant */
+            schema_version: "ATIF-v1.7";
+            session_id: string;
+            trajectory_id: string;
+            agent: Record<string, never>;
+            steps: Record<string, never>[];
+            subagent_trajectories?: components["schemas"]["ATIFLine"][];
+            final_metrics: Record<string, never>;
+            notes?: string;
+            extra: Record<string, never>;
+        };
         ExportLine: components["schemas"]["ExportHeader"] | components["schemas"]["ExportEntry"] | components["schemas"]["ExportComplete"];
         /** @description The first line. The indexes name every entry of the export. */
         ExportHeader: {
@@ -1193,7 +1213,9 @@ export interface operations {
     exportTrajectory: {
         parameters: {
             query?: {
-                format?: "ndjson";
+                format?: "ndjson" | "otlp-json" | "atif";
+                /** @description With `format=otlp-json`, whether prompts, messages, arguments and results are in the spans. */
+                content?: "true" | "false";
             };
             header?: never;
             path: {
@@ -1212,7 +1234,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/x-ndjson": components["schemas"]["ExportLine"];
+                    "application/x-ndjson": components["schemas"]["ExportLine"] | components["schemas"]["OTLPLine"] | components["schemas"]["ATIFLine"];
                 };
             };
             400: components["responses"]["BadRequest"];
