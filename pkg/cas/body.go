@@ -100,6 +100,42 @@ func CopyBody(ctx context.Context, w io.Writer, store Store, req BodyRequest) (s
 	return list.MediaType, nil
 }
 
+// Range is a part of a body.
+type Range struct{ Offset, Length int64 }
+
+// ReadRange returns a part of a body that PutBody stored, and reads only the objects that it stands in. get is the
+// store's; a caller that reads many parts of one body remembers objects there. A range that is not within the body is
+// ErrInvalid.
+func ReadRange(ref Ref, r Range, get func(Ref) ([]byte, error)) ([]byte, error) {
+	data, err := get(ref)
+	if err != nil {
+		return nil, err
+	}
+	if ref.MediaType != MediaParts {
+		if r.Offset < 0 || r.Length < 0 || r.Offset+r.Length > int64(len(data)) {
+			return nil, fmt.Errorf("%w: bytes %d to %d of a body of %d", ErrInvalid, r.Offset, r.Offset+r.Length, len(data))
+		}
+		return bytes.Clone(data[r.Offset : r.Offset+r.Length]), nil
+	}
+	list, err := decodeParts(data)
+	if err != nil {
+		return nil, fmt.Errorf("body %s: %w", ref.Digest, err)
+	}
+	if r.Offset < 0 || r.Length < 0 || r.Offset+r.Length > list.Size {
+		return nil, fmt.Errorf("%w: bytes %d to %d of a body of %d", ErrInvalid, r.Offset, r.Offset+r.Length, list.Size)
+	}
+	out := make([]byte, 0, r.Length)
+	for number := r.Offset / PartSize; int64(len(out)) < r.Length; number++ {
+		part, err := get(list.Parts[number])
+		if err != nil {
+			return nil, fmt.Errorf("part %d of body %s: %w", number, ref.Digest, err)
+		}
+		part = part[r.Offset+int64(len(out))-number*PartSize:]
+		out = append(out, part[:min(int64(len(part)), r.Length-int64(len(out)))]...)
+	}
+	return out, nil
+}
+
 // decodeParts parses a list of parts. The sizes in it are exact, so that a body's size is known before it is read.
 func decodeParts(raw []byte) (Parts, error) {
 	var list Parts

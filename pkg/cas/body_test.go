@@ -53,6 +53,42 @@ func TestBody(t *testing.T) {
 	}
 }
 
+func TestReadRange(t *testing.T) {
+	for name, size := range map[string]int64{"one object": 1000, "parts": 2*cas.PartSize + 1000} {
+		t.Run(name, func(t *testing.T) {
+			store := castest.NewCounting(memstore.New())
+			body := castest.Noise(int(size), 1)
+			for len(body) <= cas.MaxObject && size > 1000 { // the smallest body in parts is longer than an object
+				body = append(body, castest.Noise(cas.PartSize, 2)...)
+			}
+			ref, err := cas.PutBody(t.Context(), cas.Into(store, scope), "text/plain", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			get := func(ref cas.Ref) ([]byte, error) { return store.Get(t.Context(), scope, ref) }
+			end := int64(len(body))
+			for _, r := range []cas.Range{{0, 0}, {0, 10}, {end - 10, 10}, {end, 0}, {end / 2, 17}, {0, end}, {cas.PartSize - 5, 10}, {cas.PartSize, 5}} {
+				if r.Offset+r.Length > end {
+					continue
+				}
+				got, err := cas.ReadRange(ref, r, get)
+				if err != nil || !bytes.Equal(got, body[r.Offset:r.Offset+r.Length]) {
+					t.Errorf("%+v: %d bytes, %v", r, len(got), err)
+				}
+			}
+			before := store.Counts().Gets
+			if _, err := cas.ReadRange(ref, cas.Range{Offset: 5, Length: 5}, get); err != nil || store.Counts().Gets-before > 2 {
+				t.Errorf("a short range read %d objects, %v", store.Counts().Gets-before, err)
+			}
+			for _, r := range []cas.Range{{-1, 1}, {0, end + 1}, {end, 1}, {0, -1}} {
+				if _, err := cas.ReadRange(ref, r, get); !errors.Is(err, cas.ErrInvalid) {
+					t.Errorf("%+v: %v, want ErrInvalid", r, err)
+				}
+			}
+		})
+	}
+}
+
 func TestPutBodyFails(t *testing.T) {
 	body := make([]byte, cas.MaxObject+1)
 	for failing := range 4 {

@@ -17,17 +17,22 @@ func ScopePrefix(scope Scope) (string, error) {
 	return keyVersion + "/" + scope.Namespace + "/" + scope.Session + "/", nil
 }
 
-// ObjectsPrefix returns the prefix of a session's objects, with a slash at its end.
+// ObjectsPrefix returns the prefix of the objects in a session's tree, with a slash at its end.
 func ObjectsPrefix(scope Scope) (string, error) {
 	prefix, err := ScopePrefix(scope)
 	if err != nil {
 		return "", err
 	}
-	return prefix + "cas/sha256/", nil
+	tree := string(scope.Tree)
+	if scope.Tree == TreeObjects {
+		tree = "cas"
+	}
+	return prefix + tree + "/sha256/", nil
 }
 
-// Key returns the key of one object: v1/<namespace>/<session>/cas/sha256/<ab>/<cd>/<64 hex digits>. A key has no colon
-// and is never another key's folder, so that it is a file name as well as an S3 key.
+// Key returns the key of one object: v1/<namespace>/<session>/<tree>/sha256/<ab>/<cd>/<64 hex digits>, where the tree of
+// the objects that run events name is cas. A key has no colon and is never another key's folder, so that it is a file
+// name as well as an S3 key.
 func Key(scope Scope, digest Digest) (string, error) {
 	prefix, err := ObjectsPrefix(scope)
 	if err != nil {

@@ -23,23 +23,46 @@ var ErrTooLarge = errors.New("object too large")
 // fail again.
 var ErrInvalid = errors.New("invalid argument")
 
-// Scope is whose objects are meant: one session. Both parts are path-safe (a DNS label or UID); stores refuse others.
+// Scope is whose objects are meant: one session. Namespace and Session are path-safe (a DNS label or UID); stores refuse
+// others.
 type Scope struct {
 	Namespace string
 	Session   string // the AgentSession's UID
+	// Tree is which of the session's trees is meant. An object of one tree is not found in another.
+	Tree Tree
+}
+
+// Tree is a part of what is stored for a session.
+type Tree string
+
+// The trees of a session. Only TreeObjects is written while agents run; the other two hold what was imported from
+// earlier formats (docs/format/legacy.md): the lists of imported files, found by listing the tree, and the files.
+const (
+	TreeObjects   Tree = ""
+	TreeManifests Tree = "legacy/manifests"
+	TreeFiles     Tree = "legacy/files"
+)
+
+// In returns the same session's scope of another tree.
+func (s Scope) In(tree Tree) Scope {
+	s.Tree = tree
+	return s
 }
 
 // maxLabel is the length of the longest DNS label in bytes.
 const maxLabel = 63
 
-// Validate returns ErrInvalid unless both parts are lower-case DNS labels, which Kubernetes UIDs are as well. Such parts
-// can neither leave their folder nor differ only by case.
+// Validate returns ErrInvalid unless both names are lower-case DNS labels, which Kubernetes UIDs are as well, and the tree
+// is one that sessions have. Such names can neither leave their folder nor differ only by case.
 func (s Scope) Validate() error {
 	if !isLabel(s.Namespace) {
 		return fmt.Errorf("%w: scope's namespace %.80q is not a DNS label", ErrInvalid, s.Namespace)
 	}
 	if !isLabel(s.Session) {
 		return fmt.Errorf("%w: scope's session %.80q is not a UID", ErrInvalid, s.Session)
+	}
+	if s.Tree != TreeObjects && s.Tree != TreeManifests && s.Tree != TreeFiles {
+		return fmt.Errorf("%w: sessions have no tree %.80q", ErrInvalid, s.Tree)
 	}
 	return nil
 }
@@ -87,7 +110,7 @@ func (r Ref) Validate() error {
 // bytes are safe. Put does not keep data. Get returns bytes that the caller owns, verified against ref.Digest and, when
 // it is not zero, ref.Size; it never returns more than MaxObject. List calls fn for each stored digest of the scope in
 // no particular order, with Size zero where the store does not know the decoded size, and stops with fn's first error.
-// Purge removes every object of the scope and may be repeated. Errors wrap ErrNotFound, ErrCorrupt, ErrTooLarge or
+// Purge removes every object of the scope's session, in all of its trees, and may be repeated. Errors wrap ErrNotFound, ErrCorrupt, ErrTooLarge or
 // ErrInvalid where they apply; any other error means that the outcome is unknown and the same call may be retried.
 // All methods stop soon after ctx ends.
 type Store interface {
@@ -111,4 +134,5 @@ const (
 	MediaSnapshot    = "application/vnd.agentloop.snapshot+json"
 	MediaRunConfig   = "application/vnd.agentloop.runconfig+json"
 	MediaParts       = "application/vnd.agentloop.parts+json"
+	MediaImport      = "application/vnd.agentloop.import+json"
 )

@@ -40,6 +40,7 @@ func Run(t *testing.T, newStore func(t *testing.T) cas.Store) {
 		"lists exactly what was put":                    testList,
 		"stops listing at the first error of fn":        testListStops,
 		"purges one session and only that":              testPurge,
+		"keeps a session's trees apart":                 testTrees,
 		"stops when its context has ended":              testContext,
 		"carries message lists":                         testMessageList,
 		"carries bodies in parts":                       testBody,
@@ -357,6 +358,32 @@ func testPurge(t *testing.T, store cas.Store) {
 	}
 	if err := store.Purge(t.Context(), longer); err != nil {
 		t.Errorf("purge: %v", err)
+	}
+}
+
+func testTrees(t *testing.T, store cas.Store) {
+	scope := NewScope(t, store)
+	var want []string
+	for _, tree := range []cas.Tree{cas.TreeObjects, cas.TreeManifests, cas.TreeFiles} {
+		ref := mustPut(t, store, scope.In(tree), []byte("in tree "+string(tree)))
+		if got, err := store.Get(t.Context(), scope.In(tree), ref); err != nil || string(got) != "in tree "+string(tree) {
+			t.Errorf("tree %q: %q, %v", tree, got, err)
+		}
+		if diff := cmp.Diff([]string{ref.Digest.String()}, listAll(t, store, scope.In(tree))); diff != "" {
+			t.Errorf("tree %q lists (-want +got):\n%s", tree, diff)
+		}
+		want = append(want, ref.Digest.String())
+	}
+	_, err := store.Get(t.Context(), scope, cas.Ref{Digest: cas.Of([]byte("in tree " + string(cas.TreeFiles)))})
+	wantError(t, err, cas.ErrNotFound)
+	wantError(t, store.List(t.Context(), scope.In("legacy"), func(cas.Ref) error { return nil }), cas.ErrInvalid)
+	if err := store.Purge(t.Context(), scope); err != nil {
+		t.Fatal(err)
+	}
+	for i, tree := range []cas.Tree{cas.TreeObjects, cas.TreeManifests, cas.TreeFiles} {
+		if left := listAll(t, store, scope.In(tree)); len(left) != 0 {
+			t.Errorf("tree %q still has %s after a purge, first was %s", tree, left, want[i])
+		}
 	}
 }
 

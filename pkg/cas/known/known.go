@@ -114,7 +114,7 @@ func (s *Store) Purge(ctx context.Context, scope cas.Scope) error {
 
 func (s *Store) forget(scope cas.Scope) {
 	for _, k := range s.puts.Keys() {
-		if k.scope == scope {
+		if k.scope.In(scope.Tree) == scope {
 			s.puts.Remove(k)
 		}
 	}

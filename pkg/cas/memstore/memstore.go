@@ -88,7 +88,9 @@ func (s *Store) Purge(ctx context.Context, scope cas.Scope) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.objects, scope)
+	for _, tree := range []cas.Tree{cas.TreeObjects, cas.TreeManifests, cas.TreeFiles} {
+		delete(s.objects, scope.In(tree))
+	}
 	return nil
 }
 
