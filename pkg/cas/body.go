@@ -38,6 +38,46 @@ func PutBody(ctx context.Context, put PutFunc, mediaType string, data []byte) (R
 		list.Parts = append(list.Parts, Ref{Digest: ref.Digest, Size: ref.Size})
 		data = data[len(part):]
 	}
+	return putList(ctx, put, list)
+}
+
+// PutBodyFrom stores a body of size bytes that is read from r, one part at a time. The reference is the one that PutBody
+// gives for the same bytes. A reader with fewer or more bytes is ErrInvalid; parts may have been stored then.
+func PutBodyFrom(ctx context.Context, put PutFunc, mediaType string, r io.Reader, size int64) (Ref, error) {
+	if size < 0 {
+		return Ref{}, fmt.Errorf("%w: a body of %d bytes", ErrInvalid, size)
+	}
+	list := Parts{MediaType: mediaType, Size: size}
+	step := int64(PartSize)
+	if size <= MaxObject {
+		step = size
+	}
+	for left := size; ; {
+		part := make([]byte, min(step, left))
+		if _, err := io.ReadFull(r, part); err != nil {
+			return Ref{}, fmt.Errorf("%w: %d of %d bytes are missing: %w", ErrInvalid, left, size, err)
+		}
+		left -= int64(len(part))
+		if left == 0 {
+			if n, _ := io.ReadFull(r, make([]byte, 1)); n > 0 {
+				return Ref{}, fmt.Errorf("%w: more than %d bytes", ErrInvalid, size)
+			}
+		}
+		if size <= MaxObject {
+			return put(ctx, mediaType, part)
+		}
+		ref, err := put(ctx, MediaBlob, part)
+		if err != nil {
+			return Ref{}, fmt.Errorf("part %d: %w", len(list.Parts), err)
+		}
+		list.Parts = append(list.Parts, Ref{Digest: ref.Digest, Size: ref.Size})
+		if left == 0 {
+			return putList(ctx, put, list)
+		}
+	}
+}
+
+func putList(ctx context.Context, put PutFunc, list Parts) (Ref, error) {
 	raw, err := json.Marshal(list)
 	if err != nil {
 		return Ref{}, fmt.Errorf("encode parts: %w", err)

@@ -35,6 +35,15 @@ func TestBody(t *testing.T) {
 			if got := store.Counts().Puts; got != tc.puts {
 				t.Errorf("%d puts, want %d", got, tc.puts)
 			}
+			streamed, err := cas.PutBodyFrom(t.Context(), cas.Into(store, scope), "text/plain", bytes.NewReader(body), int64(tc.size))
+			if err != nil || streamed != ref {
+				t.Errorf("from a reader: %+v, %v; want %+v", streamed, err, ref)
+			}
+			for _, wrong := range []int64{int64(tc.size) + 1, int64(tc.size) - 1} {
+				if _, err := cas.PutBodyFrom(t.Context(), cas.Into(store, scope), "text/plain", bytes.NewReader(body), wrong); !errors.Is(err, cas.ErrInvalid) {
+					t.Errorf("from a reader of another length: %v, want ErrInvalid", err)
+				}
+			}
 			got, mediaType, err := cas.GetBody(t.Context(), store, scope, ref, int64(tc.size))
 			if err != nil {
 				t.Fatal(err)
