@@ -42,7 +42,8 @@ var allowed = map[string][]string{
 	"pkg/projection":               {"pkg/message", "pkg/provider", "pkg/internal/jsonwalk", "pkg/internal/frame"},
 	"pkg/compaction":               {"pkg/message", "pkg/provider", "pkg/budget", "pkg/projection", "pkg/internal/frame"},
 	"pkg/session":                  {"pkg/message", "pkg/provider", "pkg/cas", "pkg/runevent", "pkg/tool", "pkg/budget", "pkg/projection"},
-	"pkg/trajectory":               {"pkg/message", "pkg/cas", "pkg/runevent", "pkg/budget", "pkg/projection", "pkg/session", "pkg/provider", "pkg/tool", "pkg/internal/lru", "pkg/internal/jsonwalk"},
+	"pkg/legacy":                   {"pkg/message", "pkg/cas", "pkg/runevent"},
+	"pkg/trajectory":               {"pkg/message", "pkg/cas", "pkg/legacy", "pkg/runevent", "pkg/budget", "pkg/projection", "pkg/session", "pkg/provider", "pkg/tool", "pkg/internal/lru", "pkg/internal/jsonwalk"},
 	"pkg/agent":                    {"pkg/message", "pkg/provider", "pkg/cas", "pkg/runevent", "pkg/tool", "pkg/budget", "pkg/projection", "pkg/compaction", "pkg/session"},
 	"pkg/worker":                   {"pkg/agent"},
 	"pkg/budget/o200k":             {"pkg/budget"},
@@ -94,7 +95,7 @@ var sdkOwners = map[string][]string{
 }
 
 // pure packages decide: they do no I/O, start no goroutine, and read no clock or environment.
-var pure = []string{"pkg/message", "pkg/budget", "pkg/projection", "pkg/compaction", "pkg/session", "pkg/trajectory", "pkg/trajectory/otlp", "pkg/trajectory/atif",
+var pure = []string{"pkg/message", "pkg/budget", "pkg/projection", "pkg/compaction", "pkg/session", "pkg/legacy", "pkg/trajectory", "pkg/trajectory/otlp", "pkg/trajectory/atif",
 	"pkg/trajectory/verify"}
 
 var impure = []string{"os", "net", "net/http", "log", "log/slog", "os/exec", "io/fs", "syscall"}
