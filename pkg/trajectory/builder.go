@@ -37,6 +37,8 @@ type Builder struct {
 	epoch int
 	// sorted are the nodes up to a place, in listing order.
 	sorted []int
+	// imports is what was imported from earlier formats; nil until it was looked for.
+	imports *imports
 	// last is the latest index, dirty whether something changed since.
 	last  *Index
 	dirty bool
@@ -76,6 +78,12 @@ type node struct {
 	// stateRef is the committed state that held at its defining record.
 	stateRef *cas.Ref
 	epoch    int
+	// Of an imported entry: its file, where its records stand there, and which of the things that such a record says it is.
+	file  *legacyFile
+	spans []cas.Range
+	part  int
+	// supplement is, of a tool call without parameters, the imported entry that has them.
+	supplement *node
 }
 
 // runKey names a run by the agent whose stream it is in: no other stream's records can change it.
@@ -123,6 +131,8 @@ type textKey struct {
 	response string
 	call     string
 	attempt  int
+	// line keeps imported texts apart that name neither request nor response, or are complete in themselves.
+	line int64
 }
 
 // toolKey is one tool call.
@@ -161,7 +171,7 @@ func (b *Builder) Head(name runevent.Stream) runevent.Head {
 // Size is about how many bytes the builder holds.
 func (b *Builder) Size() int64 {
 	const perNode, perRun, perStream = 900, 500, 2000
-	return int64(len(b.nodes)*perNode + len(b.runs)*perRun + len(b.streams)*perStream)
+	return int64(len(b.nodes)*perNode+len(b.runs)*perRun+len(b.streams)*perStream) + b.imports.size()
 }
 
 func (b *Builder) stream(name runevent.Stream) *stream {
@@ -302,7 +312,7 @@ func (b *Builder) edit(at int, head runevent.Head) *node {
 	n := b.nodes[at]
 	if n.epoch != b.epoch {
 		copied := *n
-		copied.records = slices.Clone(n.records)
+		copied.records, copied.spans = slices.Clone(n.records), slices.Clone(n.spans)
 		copied.epoch = b.epoch
 		n = &copied
 		b.nodes[at] = n
@@ -315,6 +325,9 @@ func (b *Builder) edit(at int, head runevent.Head) *node {
 func (b *Builder) join(at int, f fact) *node {
 	n := b.edit(at, f.head)
 	n.records = append(n.records, f.head.Sequence)
+	if f.file != nil {
+		n.spans = append(n.spans, f.span)
+	}
 	n.LastSequence = max(n.LastSequence, f.head.Sequence)
 	return n
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/legacy"
 	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/session"
@@ -44,7 +45,7 @@ type RunEvent struct {
 
 // ModelOutput is the complete response of a request.
 type ModelOutput struct {
-	ActionRef               cas.Ref         `json:"actionRef"`
+	ActionRef               *cas.Ref        `json:"actionRef,omitempty"`
 	Message                 json.RawMessage `json:"message,omitempty"`
 	Usage                   *message.Usage  `json:"usage,omitempty"`
 	StopReason              string          `json:"stopReason,omitempty"`
@@ -91,8 +92,9 @@ type detail struct {
 	limit int64
 	// bare leaves out what is stored in objects of its own: texts, messages, tools and states.
 	bare bool
-	// events are the decoded records, in order.
+	// events are the decoded records, in order; items what imported ones say besides.
 	events []runevent.Entry
+	items  []legacy.Item
 	// raw is the entry's stored object, when it has one.
 	raw json.RawMessage
 }
@@ -156,6 +158,9 @@ func (d *detail) fill(ctx context.Context) error {
 
 // readEvents reads the entry's records once more.
 func (d *detail) readEvents(ctx context.Context) error {
+	if d.node.file != nil {
+		return d.readImported(ctx)
+	}
 	for _, sequence := range d.node.records {
 		record, ok, err := d.window.record(ctx, d.node.stream, sequence)
 		if err != nil {
@@ -190,7 +195,7 @@ func (d *detail) note(n Notice) {
 	}
 	n.EntryID, n.Agent = d.node.ID, d.node.Agent
 	if n.From > 0 {
-		n.Stream = streamName(d.node.stream)
+		n.Stream = d.node.streamName()
 	}
 	d.Notices = append(d.Notices, n)
 }
@@ -286,11 +291,15 @@ func (d *detail) body(ctx context.Context, inline json.RawMessage, ref *cas.Ref)
 
 // output fills in a complete response.
 func (d *detail) output(ctx context.Context, event *runevent.Event) error {
+	if d.node.file != nil {
+		d.importedOutput(event)
+		return nil
+	}
 	if event.PayloadRef == nil {
 		return nil
 	}
 	out := &ModelOutput{
-		ActionRef: *event.PayloadRef, Usage: event.Usage, StopReason: event.StopReason, ResponseID: event.Evidence.ResponseID,
+		ActionRef: event.PayloadRef, Usage: event.Usage, StopReason: event.StopReason, ResponseID: event.Evidence.ResponseID,
 		RequestOutputTokenLimit: event.RequestOutputTokenLimit, HTTPStatus: event.HTTPStatus,
 	}
 	d.Output = out

@@ -97,6 +97,10 @@ type Entry struct {
 	AnswerID string `json:"answerId,omitempty"`
 	// Bytes is the size of the content as far as the records tell.
 	Bytes int64 `json:"bytes,omitempty"`
+	// ImportedFrom is the imported file that the entry's records stand in; empty for run events.
+	ImportedFrom string `json:"importedFrom,omitempty"`
+	// DuplicateOf is, of an imported entry that is hidden, the entry that says the same.
+	DuplicateOf string `json:"duplicateOf,omitempty"`
 }
 
 // Run is one execution of an agent.
@@ -150,6 +154,10 @@ const (
 	CodeNewObject   Code = "objectUnknown"
 	CodeMismatch    Code = "objectMismatch"
 	CodeUnavailable Code = "sourceUnavailable"
+	// CodeTail, CodeDisagree and CodeImported are about imported files only.
+	CodeTail     Code = "incompleteTail"
+	CodeDisagree Code = "parametersDisagree"
+	CodeImported Code = "importedRecords"
 	// CodeMore says how many notices are not listed.
 	CodeMore Code = "moreNotices"
 )

@@ -15,12 +15,19 @@ type fact struct {
 	at    moment
 	// agent is whose record it is: of an event stream its key, of a tool's output the agent that called it.
 	agent string
+	// file, span and part are, of an imported record, where it stands.
+	file *legacyFile
+	span cas.Range
+	part int
 }
 
 func (f fact) event() *runevent.Event { return &f.entry.Event }
 
-// run is the run that the record belongs to.
+// run is the run that the record belongs to. Imported records move no run: they may be a part of it only.
 func (f fact) run() runKey {
+	if f.file != nil {
+		return runKey{}
+	}
 	return runKey{agent: f.agent, uid: f.entry.Event.Evidence.AgentRunID}
 }
 
@@ -101,6 +108,9 @@ func (b *Builder) node(s *stream, f fact, kind Type) node {
 		if r := b.runs[f.run()]; r != nil {
 			n.Run.Name = r.Name
 		}
+	}
+	if f.file != nil {
+		n.file, n.part, n.spans, n.ImportedFrom = f.file, f.part, []cas.Range{f.span}, f.file.Path
 	}
 	s.entries++
 	return n

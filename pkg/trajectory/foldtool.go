@@ -1,6 +1,7 @@
 package trajectory
 
 import (
+	"github.com/agentloop/agentloop/pkg/legacy"
 	"github.com/agentloop/agentloop/pkg/runevent"
 )
 
@@ -11,6 +12,9 @@ func (b *Builder) text(s *stream, f fact) {
 	key := textKey{kind: event.Type, request: f.request(), response: event.Evidence.ResponseID}
 	if event.Type == runevent.TypeToolOutput {
 		key.call, key.attempt = event.CallID, event.Attempt
+	}
+	if f.file != nil && (f.file.Kind == legacy.KindSegments || key.response == "" && key.request.request == "") {
+		key.line = f.head.Sequence
 	}
 	size := sizeOf(len(event.Text), event.TextRef)
 	ended := f.at.at

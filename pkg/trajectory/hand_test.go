@@ -103,12 +103,14 @@ type hand struct {
 	r   *trajectory.Reader
 	// scope is the session's.
 	scope cas.Scope
+	store cas.Store
 }
 
 func newHand(t *testing.T) *hand {
 	log := newHandLog()
 	scope := cas.Scope{Namespace: story.Namespace, Session: story.Session}
-	return &hand{t: t, log: log, r: trajectory.NewReader(log, memstore.New()), b: trajectory.NewBuilder(scope), scope: scope}
+	store := memstore.New()
+	return &hand{t: t, log: log, r: trajectory.NewReader(log, store), b: trajectory.NewBuilder(scope), scope: scope, store: store}
 }
 
 func (h *hand) index() *trajectory.Index {
@@ -162,6 +164,8 @@ func at(seconds int) func(*runevent.Event) {
 func ofRun(uid string) func(*runevent.Event) {
 	return func(e *runevent.Event) { e.Evidence.AgentRunID, e.RunName = uid, "run-"+uid }
 }
+
+func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
 
 // short is an entry in short: type, event, sequences and status.
 func short(entries []trajectory.Entry) []string {

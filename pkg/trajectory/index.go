@@ -29,6 +29,11 @@ type Index struct {
 	runs    []*run
 	ids     *table[string]
 	agents  map[string]*conversation
+	// imports names the set of imported files, written counts the entries of each agent's files.
+	imports string
+	written map[string]*Agent
+	// payloads are the imported payload files by the digest of their bytes.
+	payloads map[cas.Digest]*legacyFile
 }
 
 // conversation is what leads to an agent's history.
@@ -48,6 +53,10 @@ func (b *Builder) Index() *Index {
 	ix := &Index{
 		Scope: b.scope, Position: b.complete, ids: b.ids, nodes: slices.Clone(b.nodes),
 		Notices: append(slices.Clone(b.notices), b.truncations()...),
+		imports: b.imports.name(), written: map[string]*Agent{},
+	}
+	if b.imports != nil {
+		ix.payloads = b.imports.payloads
 	}
 	if b.unlisted > 0 {
 		ix.Notices = append(ix.Notices, Notice{Code: CodeMore, Message: fmt.Sprintf("%d more notices are not listed.", b.unlisted)})
@@ -167,6 +176,9 @@ func (ix *Index) list(places []int) {
 		if n.stream.Class == runevent.ClassOut {
 			ix.printed = append(ix.printed, n)
 		}
+		if n.file != nil {
+			ix.importedBy(n)
+		}
 	}
 	ix.timed = ix.Counts.Entries - ix.Counts.Untimed
 }
@@ -180,13 +192,19 @@ func (ix *Index) summarize(b *Builder) {
 		if name.Class != runevent.ClassRun {
 			continue
 		}
-		agent := Agent{ID: name.Key, Kind: "subagent", Parent: b.parents[name.Key], StartedAt: s.began, Entries: s.entries, LastSequence: s.head.Sequence}
-		if name.Key == runevent.MainAgent {
-			agent.Kind = "main"
-		}
-		byAgent[name.Key] = &agent
+		agent := newAgent(name.Key)
+		agent.Parent, agent.StartedAt, agent.Entries, agent.LastSequence = b.parents[name.Key], s.began, s.entries, s.head.Sequence
+		byAgent[name.Key] = agent
 		ix.Head = append(ix.Head, StreamHead{Agent: name.Key, Sequence: s.head.Sequence, Digest: s.head.Digest})
 		ix.agents[name.Key] = &conversation{stream: name, state: s.stateRef, prompts: slices.Clip(s.prompts), objects: s.objects, tools: s.tools}
+	}
+	for key, written := range ix.written {
+		if agent := byAgent[key]; agent != nil {
+			agent.Entries += written.Entries
+			continue
+		}
+		byAgent[key] = written
+		ix.agents[key] = &conversation{objects: newTable[cas.Digest](), tools: newTable[toolKey]()}
 	}
 	for _, r := range ix.runs {
 		agent := byAgent[r.Agent]
@@ -204,6 +222,27 @@ func (ix *Index) summarize(b *Builder) {
 		return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.StartedAt, y.StartedAt), cmp.Compare(x.ID, y.ID))
 	})
 	slices.SortFunc(ix.Head, func(x, y StreamHead) int { return cmp.Compare(x.Agent, y.Agent) })
+}
+
+func newAgent(key string) *Agent {
+	if key == runevent.MainAgent {
+		return &Agent{ID: key, Kind: "main"}
+	}
+	return &Agent{ID: key, Kind: "subagent"}
+}
+
+// importedBy counts an imported entry for its agent, which may have no stream of run events.
+func (ix *Index) importedBy(n *node) {
+	agent := ix.written[n.Agent]
+	if agent == nil {
+		agent = newAgent(n.Agent)
+		ix.written[n.Agent] = agent
+	}
+	agent.Entries++
+	if agent.StartedAt == 0 {
+		agent.StartedAt = n.CapturedAt
+	}
+	agent.EndedAt = max(agent.EndedAt, n.EndedAt, n.CapturedAt)
 }
 
 // find returns the node of an id that is in this index.

@@ -33,6 +33,8 @@ type cursor struct {
 	Until   uint64 `json:"u"`
 	// After is the last listed place; nil at the beginning.
 	After *place `json:"a,omitempty"`
+	// Imports names the set of imported files that was listed.
+	Imports string `json:"i,omitempty"`
 }
 
 const cursorVersion = 1
@@ -69,13 +71,13 @@ func Continues(after string) bool {
 // start is the cursor from which a page is listed.
 func (ix *Index) start(after string) (cursor, error) {
 	if after == "" {
-		return cursor{Version: cursorVersion, Session: ix.Scope.Session, Until: ix.Position}, nil
+		return cursor{Version: cursorVersion, Session: ix.Scope.Session, Until: ix.Position, Imports: ix.imports}, nil
 	}
 	c, err := decodeCursor(after)
 	if err != nil {
 		return c, err
 	}
-	if c.Session != ix.Scope.Session || c.Until > ix.Position || c.Base > c.Until {
+	if c.Session != ix.Scope.Session || c.Until > ix.Position || c.Base > c.Until || c.Imports != ix.imports {
 		return c, ErrCursorExpired
 	}
 	if c.After == nil {
@@ -118,11 +120,11 @@ func (ix *Index) Page(after string, limit int) (Page, error) {
 		page.Entries = append(page.Entries, n.Entry)
 	}
 	if more {
-		if page.Next, err = (cursor{cursorVersion, c.Session, c.Base, c.Until, &last}).encode(); err != nil {
+		if page.Next, err = (cursor{cursorVersion, c.Session, c.Base, c.Until, &last, c.Imports}).encode(); err != nil {
 			return Page{}, err
 		}
 	}
-	page.Cursor, err = cursor{Version: cursorVersion, Session: c.Session, Until: c.Until}.encode()
+	page.Cursor, err = cursor{Version: cursorVersion, Session: c.Session, Until: c.Until, Imports: c.Imports}.encode()
 	return page, err
 }
 

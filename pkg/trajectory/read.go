@@ -39,9 +39,15 @@ func NewReader(log Log, store cas.Store) *Reader {
 // or ends in another record. A new builder must be filled, with the expectations of the old one (see Successor).
 var ErrRewritten = errors.New("a run-event stream was rewritten")
 
-// Refresh adds what was appended to the session's streams since the last call. Only that is read. Any error but
-// ErrRewritten is the log's: the builder is good, and the call may be repeated.
+// Refresh adds what was appended to the session's streams since the last call. Only that is read. The first call reads the
+// imported files as well. Any error but ErrRewritten is the log's, or the store's while imported files are read: the
+// builder is good, and the call may be repeated.
 func (r *Reader) Refresh(ctx context.Context, b *Builder) error {
+	if b.imports == nil {
+		if err := r.readImports(ctx, b); err != nil {
+			return err
+		}
+	}
 	ends, err := r.log.Streams(ctx, b.scope.Namespace, b.scope.Session)
 	if err != nil {
 		return fmt.Errorf("list streams: %w", err)
@@ -60,7 +66,7 @@ func (r *Reader) Refresh(ctx context.Context, b *Builder) error {
 	}
 	b.Complete(complete)
 	r.models(ctx, b)
-	return nil
+	return r.match(ctx, b)
 }
 
 // lost says whether a stream that was read before has vanished.
@@ -70,7 +76,7 @@ func (b *Builder) lost(ends []runevent.Record) bool {
 		there[end.Stream] = true
 	}
 	for name, s := range b.streams {
-		if s.head.Sequence > 0 && !there[name] {
+		if s.head.Sequence > 0 && !there[name] && name.Class != classLegacy {
 			return true
 		}
 	}
@@ -144,7 +150,7 @@ func (r *Reader) models(ctx context.Context, b *Builder) {
 		return
 	}
 	for at, n := range b.nodes {
-		if n.Run == nil || n.Model != "" {
+		if n.Run == nil || n.Model != "" || n.file != nil {
 			continue
 		}
 		if key := (runKey{n.Agent, n.Run.UID}); named[key] {

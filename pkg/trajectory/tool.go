@@ -14,6 +14,10 @@ type ToolContent struct {
 	Server string `json:"server,omitempty"`
 	// Parameters are the call's arguments; absent when they were not recorded.
 	Parameters json.RawMessage `json:"parameters,omitempty"`
+	// ParameterSummary is what an old event kept of its parameters.
+	ParameterSummary string `json:"parameterSummary,omitempty"`
+	// Supplemented says that the parameters are an imported segment's, because the call's own events have none.
+	Supplemented *Supplement `json:"supplemented,omitempty"`
 	// Result is the result message; absent when there is none.
 	Result   json.RawMessage   `json:"result,omitempty"`
 	IsError  bool              `json:"isError,omitempty"`
@@ -23,6 +27,13 @@ type ToolContent struct {
 	// CallerID is the model output that declared the call.
 	CallerID    string `json:"callerId,omitempty"`
 	Unavailable string `json:"unavailable,omitempty"`
+}
+
+// Supplement is the line of an imported file that something was taken from.
+type Supplement struct {
+	File    string `json:"file"`
+	Line    int64  `json:"line"`
+	EntryID string `json:"entryId"`
 }
 
 // ToolAttempt is one execution of a call.
@@ -61,8 +72,15 @@ func (d *detail) tool(ctx context.Context) error {
 			return err
 		}
 	}
-	if n := len(d.Notices); n > 0 && (out.Result == nil || out.Parameters == nil) {
-		out.Unavailable = d.Notices[n-1].Message
+	if err := d.supplement(ctx); err != nil {
+		return err
+	}
+	if out.Result == nil || out.Parameters == nil {
+		for _, notice := range d.Notices {
+			if notice.Code != CodeDisagree { // that takes nothing away
+				out.Unavailable = notice.Message
+			}
+		}
 	}
 	return d.toolOutput(ctx)
 }

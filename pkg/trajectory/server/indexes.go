@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/runevent"
@@ -17,6 +18,7 @@ type indexes struct {
 	reader  *trajectory.Reader
 	limit   int64
 	metrics *metrics
+	now     func() time.Time
 
 	mu      sync.Mutex
 	entries map[cas.Scope]*list.Element
@@ -30,12 +32,17 @@ type indexed struct {
 	turn    chan struct{}
 	builder *trajectory.Builder
 	noticed int
+	// looked is when the session was last asked for imported files.
+	looked time.Time
 	// bytes is guarded by indexes.mu.
 	bytes int64
 }
 
-func newIndexes(reader *trajectory.Reader, limit int64, m *metrics) *indexes {
-	return &indexes{reader: reader, limit: limit, metrics: m, entries: map[cas.Scope]*list.Element{}, order: list.New()}
+// importsEvery is how long files that are imported meanwhile may stay unseen: looking costs a listing in the store.
+const importsEvery = 30 * time.Second
+
+func newIndexes(reader *trajectory.Reader, limit int64, m *metrics, now func() time.Time) *indexes {
+	return &indexes{reader: reader, limit: limit, metrics: m, now: now, entries: map[cas.Scope]*list.Element{}, order: list.New()}
 }
 
 // want says which index is asked for.
@@ -74,13 +81,30 @@ func (x *indexes) get(ctx context.Context, w want) (*trajectory.Index, error) {
 
 // refresh reads what is new, and everything when the streams are not what they were.
 func (x *indexes) refresh(ctx context.Context, one *indexed) error {
-	err := x.reader.Refresh(ctx, one.builder)
+	err := x.imported(ctx, one)
+	if err == nil {
+		err = x.reader.Refresh(ctx, one.builder)
+	}
 	if !errors.Is(err, trajectory.ErrRewritten) {
 		return err
 	}
 	x.metrics.rebuilt.Inc()
 	one.builder, one.noticed = one.builder.Successor(), 0
 	return x.reader.Refresh(ctx, one.builder)
+}
+
+// imported looks from time to time whether files were imported. That the store does not answer is no reason to fail: what
+// was imported before is known.
+func (x *indexes) imported(ctx context.Context, one *indexed) error {
+	now := x.now()
+	if now.Sub(one.looked) < importsEvery {
+		return nil
+	}
+	one.looked = now
+	if err := x.reader.Imported(ctx, one.builder); errors.Is(err, trajectory.ErrRewritten) {
+		return err
+	}
+	return nil
 }
 
 // count adds the notices that are new to the metric.

@@ -1,15 +1,20 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/legacy"
 	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/trajectory"
 	"github.com/agentloop/agentloop/test/viewer/story"
@@ -64,6 +69,86 @@ func TestARestoredLogIsReadAnew(t *testing.T) {
 	}
 }
 
+// TestImportedFilesAreSeen imports the read model's fixtures into a session that is being read.
+func TestImportedFilesAreSeen(t *testing.T) {
+	var later time.Duration
+	s := newSite(t, func(o *Options) { o.Now = func() time.Time { return time.Now().Add(later) } })
+	var index struct {
+		Agents  []trajectory.Agent `json:"agents"`
+		Entries []trajectory.Entry `json:"entries"`
+		Untimed []trajectory.Entry `json:"untimed"`
+		Cursor  string             `json:"cursor"`
+	}
+	s.get(base+"/trajectory").decode(t, &index)
+	cursor := index.Cursor
+	importFixtures(t, s.story)
+	later = importsEvery / 2
+	if a := s.get(base + "/trajectory?after=" + cursor); a.StatusCode != http.StatusOK {
+		t.Errorf("before it is looked for: %s", a.Status)
+	}
+	later = importsEvery + time.Second
+	if a := s.get(base + "/trajectory?after=" + cursor); a.StatusCode != http.StatusGone {
+		t.Errorf("a cursor from before the import: %s", a.Status)
+	}
+	s.get(base+"/trajectory").decode(t, &index)
+	if len(index.Entries) != 23+10 || len(index.Untimed) != 4 || len(index.Agents) != 2 {
+		t.Errorf("%d entries, %d untimed, agents %+v", len(index.Entries), len(index.Untimed), index.Agents)
+	}
+	imported := 0
+	for _, e := range append(index.Entries, index.Untimed...) {
+		if e.ImportedFrom == "" {
+			continue
+		}
+		imported++
+		for _, raw := range []string{"", "&raw=true"} {
+			if a := s.get(base + "/trajectory/detail?id=" + e.ID + raw); a.StatusCode != http.StatusOK {
+				t.Errorf("detail of %s: %s: %s", e.ID, a.Status, a.body)
+			}
+		}
+	}
+	a := s.get(base + "/trajectory/export")
+	if imported != 14 || bytes.Count(a.body, []byte(`"importedFrom":`)) != 2*14+4 || bytes.Contains(a.body, []byte("hunter2")) {
+		t.Errorf("%d imported entries; the export names %d", imported, bytes.Count(a.body, []byte(`"importedFrom":`)))
+	}
+	if a := s.get(base + "/messages?agent=researcher-0a1b2c3d"); a.StatusCode != http.StatusOK {
+		t.Errorf("the conversation of an agent that has only imported files: %s", a.Status)
+	}
+}
+
+// importFixtures stores the read model's fixtures as an import does.
+func importFixtures(t *testing.T, told *story.Story) {
+	t.Helper()
+	root := filepath.Join("..", "testdata", "legacy")
+	var manifest legacy.Manifest
+	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		body, err := told.Store.Put(t.Context(), told.Scope().In(cas.TreeFiles), cas.MediaBlob, raw)
+		manifest.Files = append(manifest.Files, legacy.File{Path: name, Kind: legacy.KindOf(name), Size: body.Size, SHA256: body.Digest, Body: body})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := manifest.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := told.Store.Put(t.Context(), told.Scope().In(cas.TreeManifests), cas.MediaImport, raw); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTheLogIsHeldToTheStatus(t *testing.T) {
 	s := newSite(t)
 	s.directory.sessions[0].LastSequence = 30
@@ -78,7 +163,7 @@ func TestIndexesAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := newIndexes(trajectory.NewReader(s.Log, s.Store), 100<<10, newMetrics(nil))
+	x := newIndexes(trajectory.NewReader(s.Log, s.Store), 100<<10, newMetrics(nil), time.Now)
 	for i := range 100 {
 		if _, err := x.get(t.Context(), want{scope: cas.Scope{Namespace: story.Namespace, Session: fmt.Sprintf("s%d", i)}}); err != nil {
 			t.Fatal(err)

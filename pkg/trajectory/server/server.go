@@ -78,7 +78,7 @@ func New(opts Options) (*Server, error) {
 	s := &Server{
 		opts: opts, reader: reader, document: document, metrics: newMetrics(opts.Registry), exports: make(chan struct{}, opts.Exports),
 	}
-	s.indexes = newIndexes(reader, opts.IndexBytes, s.metrics)
+	s.indexes = newIndexes(reader, opts.IndexBytes, s.metrics, opts.Now)
 	routes, err := s.routes()
 	if err != nil {
 		return nil, err

@@ -560,6 +560,10 @@ export interface components {
              * @description Size of the content, as far as the record tells.
              */
             bytes?: number;
+            /** @description The imported file of an earlier format that it stands in; absent for run events. Its sequence is the line there. */
+            importedFrom?: string;
+            /** @description Of a hidden imported entry, the id of the entry that says the same. */
+            duplicateOf?: string;
         };
         /**
          * @description Of an input: pending (no answer yet), completed, failed, rejected (refused before dispatch), cancelled, unfinished
@@ -571,10 +575,10 @@ export interface components {
         EntryStatus: "pending" | "declared" | "running" | "completed" | "failed" | "rejected" | "error" | "cancelled" | "unknown" | "unfinished";
         Notice: {
             /** @enum {string} */
-            code: "sequenceGap" | "brokenLink" | "damagedRecord" | "unknownRecord" | "truncatedStream" | "objectMissing" | "objectCorrupt" | "objectUnknown" | "objectMismatch" | "sourceUnavailable" | "moreNotices";
+            code: "sequenceGap" | "brokenLink" | "damagedRecord" | "unknownRecord" | "truncatedStream" | "objectMissing" | "objectCorrupt" | "objectUnknown" | "objectMismatch" | "sourceUnavailable" | "incompleteTail" | "parametersDisagree" | "importedRecords" | "moreNotices";
             message: string;
             agent?: string;
-            /** @description The stream: run or out, and its key. */
+            /** @description The stream: run or out, and its key; or the path of an imported file. */
             stream?: string;
             /**
              * Format: int64
@@ -609,7 +613,7 @@ export interface components {
             /** Format: int64 */
             sequence: number;
             createdAt?: components["schemas"]["Time"];
-            /** @description The stored event, as docs/format/run-events.md defines it. */
+            /** @description The stored event, as docs/format/run-events.md defines it; of an imported file the line, as docs/format/legacy.md does. */
             event: Record<string, never>;
         };
         /** @description The fixed input of one model request, as it was handed to the provider's adapter. */
@@ -731,7 +735,7 @@ export interface components {
         };
         /** @description The one complete response of a request. */
         ModelOutput: {
-            actionRef: components["schemas"]["Ref"];
+            actionRef?: components["schemas"]["Ref"];
             message?: components["schemas"]["Message"];
             usage?: components["schemas"]["Usage"];
             stopReason?: string;
@@ -762,6 +766,10 @@ export interface components {
             server?: string;
             /** @description The arguments of the call; absent when they were not recorded. */
             parameters?: unknown;
+            /** @description What an old event kept of its parameters, as text. */
+            parameterSummary?: string;
+            /** @description The parameters are those of an imported segment, because the call's own records have none. */
+            supplemented?: components["schemas"]["Supplement"];
             /** @description The result message; absent when there is none. */
             result?: components["schemas"]["Message"];
             isError?: boolean;
@@ -774,6 +782,14 @@ export interface components {
             callerId?: string;
             /** @description Why parameters or result are not there. */
             unavailable?: string;
+        };
+        /** @description The line of an imported file that something was taken from. */
+        Supplement: {
+            file: string;
+            /** Format: int64 */
+            line: number;
+            /** @description The segment's own entry. */
+            entryId: string;
         };
         ToolAttempt: {
             attempt: number;
