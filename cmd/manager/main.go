@@ -1,4 +1,5 @@
-// Command manager runs agentloop's controllers and workers, checks the object store and exports, and suggests manifests.
+// Command manager runs agentloop's controllers and workers, checks the object store and exports, imports files of earlier
+// versions, and suggests manifests.
 package main
 
 import (
@@ -12,16 +13,18 @@ import (
 	"time"
 
 	"github.com/agentloop/agentloop/cmd/internal/catalogue"
+	"github.com/agentloop/agentloop/cmd/internal/legacyimport"
 	"github.com/agentloop/agentloop/cmd/internal/options"
 )
 
 const usage = `manager runs agentloop.
 
-  manager [flags]            run the role that --role names
-  manager cas-check [flags]  check what the object store can do, and say what is missing
-  manager models [flags]     suggest ModelProvider manifests from a catalogue
-  manager verify [flags]     check the export of a trajectory; see manager verify --help
-  manager --help             show the flags
+  manager [flags]                       run the role that --role names
+  manager cas-check [flags]             check what the object store can do, and say what is missing
+  manager import-legacy [flags] FOLDER  store a session's journals and event segments of earlier versions
+  manager models [flags]                suggest ModelProvider manifests from a catalogue
+  manager verify [flags]                check the export of a trajectory; see manager verify --help
+  manager --help                        show the flags
 `
 
 func main() {
@@ -51,6 +54,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	if len(args) > 0 && args[0] == "verify" {
 		return verifyExport(args[1:], os.Stdin, os.Stdout, os.Stderr)
+	}
+	if len(args) > 0 && args[0] == "import-legacy" {
+		return legacyimport.Run(ctx, args[1:], os.Stdout, os.Stderr)
 	}
 	cfg, err := parse(args)
 	if err != nil {
