@@ -151,7 +151,7 @@ func (s *Store) forget(scope cas.Scope) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, k := range s.objects.Keys() {
-		if k.scope == scope {
+		if k.scope.In(scope.Tree) == scope {
 			s.objects.Remove(k)
 		}
 	}
