@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +25,10 @@ import (
 // referenceInterval is how often a session looks again for Secrets and ConfigMaps that were missing: they are not
 // watched.
 const referenceInterval = 10 * time.Second
+
+// estimateInterval is how often an idle session looks again whether the ConfigMaps that it names have changed, which changes
+// what its next request would take.
+const estimateInterval = 10 * time.Minute
 
 // AgentSessionReconciler says whether runs can start, counts, and lets a deleted session go when its history is settled.
 type AgentSessionReconciler struct {
@@ -101,9 +106,12 @@ func (r *AgentSessionReconciler) observe(ctx context.Context, owner *api.AgentSe
 			return facts, err
 		}
 	}
-	facts.estimate = r.Estimates.Get(mainStream(owner), owner, facts.provider, facts.log)
-	facts.missing, err = r.missing(ctx, owner)
-	return facts, err
+	var configMaps string
+	if facts.missing, configMaps, err = r.missing(ctx, owner); err != nil {
+		return facts, err
+	}
+	facts.estimate = r.Estimates.Get(mainStream(owner), owner, facts.provider, configMaps, facts.log)
+	return facts, nil
 }
 
 // provider reads a provider that the session names; nil when there is none.
@@ -189,38 +197,40 @@ func (r *AgentSessionReconciler) observeDeletion(ctx context.Context, owner *api
 	return err
 }
 
-// missing finds the first reference that cannot be used. It reads metadata of the objects that the session names, one
-// by one, and keeps no value.
-func (r *AgentSessionReconciler) missing(ctx context.Context, owner *api.AgentSession) (*verdict, error) {
+// missing finds the first reference that cannot be used. It reads the objects that the session names, one by one, and keeps
+// no value. versions tells the ConfigMaps from changed ones; it is empty when the session names none or something is missing.
+func (r *AgentSessionReconciler) missing(ctx context.Context, owner *api.AgentSession) (problem *verdict, versions string, err error) {
 	for _, ref := range sessionSecrets(owner) {
 		object := &corev1.Secret{}
 		err := r.Direct.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: ref.Name}, object)
 		if apierrors.IsNotFound(err) {
-			return &verdict{api.SessionReasonSecretNotFound, fmt.Sprintf("Secret %s does not exist: create it", ref.Name)}, nil
+			return &verdict{api.SessionReasonSecretNotFound, fmt.Sprintf("Secret %s does not exist: create it", ref.Name)}, "", nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("get Secret %s: %w", ref.Name, err)
+			return nil, "", fmt.Errorf("get Secret %s: %w", ref.Name, err)
 		}
 		if _, problem := kube.SecretValue(object, ref.Key); problem != nil {
-			return &verdict{api.SessionReasonSecretNotFound, problem.Message}, nil //nolint:nilerr // the problem is the answer
+			return &verdict{api.SessionReasonSecretNotFound, problem.Message}, "", nil //nolint:nilerr // the problem is the answer
 		}
 	}
+	var seen strings.Builder
 	for _, ref := range sessionConfigMaps(owner) {
 		object := &corev1.ConfigMap{}
 		err := r.Direct.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: ref.Name}, object)
 		if apierrors.IsNotFound(err) {
-			return &verdict{api.SessionReasonConfigMapNotFound, fmt.Sprintf("ConfigMap %s does not exist: create it", ref.Name)}, nil
+			return &verdict{api.SessionReasonConfigMapNotFound, fmt.Sprintf("ConfigMap %s does not exist: create it", ref.Name)}, "", nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("get ConfigMap %s: %w", ref.Name, err)
+			return nil, "", fmt.Errorf("get ConfigMap %s: %w", ref.Name, err)
 		}
 		_, text := object.Data[ref.Key]
 		_, binary := object.BinaryData[ref.Key]
 		if !text && !binary {
-			return &verdict{api.SessionReasonConfigMapNotFound, fmt.Sprintf("ConfigMap %s has no key %s: add it", ref.Name, ref.Key)}, nil
+			return &verdict{api.SessionReasonConfigMapNotFound, fmt.Sprintf("ConfigMap %s has no key %s: add it", ref.Name, ref.Key)}, "", nil
 		}
+		fmt.Fprintf(&seen, "%s/%s ", object.UID, object.ResourceVersion)
 	}
-	return nil, nil //nolint:nilnil // nothing is missing
+	return nil, seen.String(), nil
 }
 
 func (r *AgentSessionReconciler) report(ctx context.Context, owner *api.AgentSession, d sessionDecision) error {

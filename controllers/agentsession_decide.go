@@ -64,6 +64,9 @@ func decideSession(f sessionFacts) sessionDecision {
 		d.hold = !held
 		d.expired = f.expired()
 		d.requeue = f.estimate.Again
+		if f.estimate.Budget != nil && len(sessionConfigMaps(f.session)) > 0 {
+			d.requeue = estimateInterval
+		}
 		if f.missing != nil {
 			d.requeue = referenceInterval
 		}

@@ -20,7 +20,7 @@ import (
 
 // Estimates measures sessions in which nothing happens, in the background and one after another: what the next request
 // would take without a new prompt. It asks no model and writes nothing. An estimate holds for one saved state, one
-// generation of the session and one of its provider. Sessions that continue the same history are measured each for itself.
+// generation of the session and one of its provider, and one version of each ConfigMap that the session names. Sessions that continue the same history are measured each for itself.
 type Estimates struct {
 	Log   runevent.Log
 	Store cas.Store
@@ -60,6 +60,7 @@ type Estimate struct {
 type estimateKey struct {
 	state           cas.Digest
 	session, target int64
+	configMaps      string
 }
 
 type estimate struct {
@@ -106,8 +107,9 @@ func (e *Estimates) init() {
 }
 
 // Get returns the estimate of a session's next request, and has it made when it is not known. It never waits. owner and
-// target are not changed; target is nil when the provider does not exist. A nil Estimates knows none.
-func (e *Estimates) Get(stream runevent.Stream, owner *api.AgentSession, target *api.ModelProvider, log Facts) Estimate {
+// target are not changed; target is nil when the provider does not exist. configMaps tells one state of the ConfigMaps that
+// the session names from another. A nil Estimates knows none.
+func (e *Estimates) Get(stream runevent.Stream, owner *api.AgentSession, target *api.ModelProvider, configMaps string, log Facts) Estimate {
 	if e == nil {
 		return Estimate{Known: true}
 	}
@@ -120,7 +122,7 @@ func (e *Estimates) Get(stream runevent.Stream, owner *api.AgentSession, target 
 		return Estimate{Known: log.Known && !log.State.Live()}
 	}
 	now := e.Now()
-	key := estimateKey{state: state.StateRef.Digest, session: owner.Generation, target: target.Generation}
+	key := estimateKey{state: state.StateRef.Digest, session: owner.Generation, target: target.Generation, configMaps: configMaps}
 	entry := e.entries[of]
 	if entry == nil || entry.key != key || entry.done && !entry.retry.IsZero() && !now.Before(entry.retry) {
 		entry = &estimate{key: key, owner: owner.DeepCopy(), asked: now}

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
 	"github.com/agentloop/agentloop/pkg/budget"
@@ -27,7 +30,9 @@ type estimatesWorld struct {
 	*Estimates
 	session *api.AgentSession
 	target  *api.ModelProvider
-	told    atomic.Int64
+	// configMaps stands for the versions of those that the session names.
+	configMaps string
+	told       atomic.Int64
 	// fails is what the configuration ends with; tries counts how often it was asked for.
 	fails error
 	tries atomic.Int64
@@ -61,7 +66,7 @@ func newEstimates(t *testing.T) *estimatesWorld {
 }
 
 func (w *estimatesWorld) get() Estimate {
-	return w.Estimates.Get(w.stream, w.session, w.target, w.facts())
+	return w.Estimates.Get(w.stream, w.session, w.target, w.configMaps, w.facts())
 }
 
 // settled is the estimate after it had time to be made.
@@ -101,12 +106,14 @@ func TestEstimates(t *testing.T) {
 		w.settled()
 		w.target.Generation++
 		w.settled()
-		if w.tries.Load() != 4 {
-			t.Errorf("measured %d times after two turns and two changes", w.tries.Load())
+		w.configMaps = "uid/2 "
+		w.settled()
+		if w.tries.Load() != 5 {
+			t.Errorf("measured %d times after two turns and three changes", w.tries.Load())
 		}
 		w.Estimates.Forget(w.stream.Namespace, w.stream.Session)
 		w.settled()
-		if w.tries.Load() != 5 {
+		if w.tries.Load() != 6 {
 			t.Errorf("measured %d times after it was forgotten", w.tries.Load())
 		}
 		w.begin("third")
@@ -165,7 +172,7 @@ func TestEstimatesOfOneHistory(t *testing.T) {
 		w.session.UID, other.UID, other.Generation = "one", "two", 7
 		for range 3 {
 			for _, owner := range []*api.AgentSession{w.session, other} {
-				w.Estimates.Get(w.stream, owner, w.target, w.facts())
+				w.Estimates.Get(w.stream, owner, w.target, "", w.facts())
 				pass(100 * time.Millisecond)
 			}
 		}
@@ -213,4 +220,49 @@ func TestReportWithEstimate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestChangedConfigMapIsMeasured: ConfigMaps are not watched, so an idle session that names some looks at them again after a while,
+// and is measured anew when one has changed.
+func TestChangedConfigMapIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rules := &corev1.ConfigMap{ObjectMeta: named("rules"), Data: map[string]string{"text": "Be brief."}}
+		owner := newSession()
+		owner.Spec.Instructions = []api.PromptSection{{Name: "project", ConfigMapKeyRef: &api.ConfigMapKeyRef{Name: "rules", Key: "text"}}}
+		w := newWorld(t, nil, nil, newProvider(), owner, rules)
+		measuredBy := &Estimates{
+			Log: w.log, Store: w.store, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Notify: func(runevent.Stream) {},
+			Config: func(ctx context.Context, _ *api.AgentSession) (session.RunConfig, error) {
+				now := &corev1.ConfigMap{}
+				err := w.client.Get(ctx, client.ObjectKeyFromObject(rules), now)
+				return session.RunConfig{
+					Model:    provider.Model{Provider: "models", API: provider.APIAnthropicMessages, ID: "demo", ContextWindow: 32000, MaxTokens: 4096},
+					Sections: []projection.Section{{Text: now.Data["text"]}},
+				}, err
+			},
+		}
+		w.sessions.Estimates = measuredBy
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = measuredBy.Start(ctx) }()
+		defer func() { cancel(); <-done }()
+		w.settle()
+		w.create(newRun("first"))
+		w.settle()
+		w.work("first", says("hello"), nil)
+		w.settle()
+		before := w.session("chat").Status.ContextBudget
+		if before == nil || before.SystemTokens != 19 {
+			t.Fatalf("at first: %+v", before)
+		}
+		again, err := w.sessions.Reconcile(w.ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(owner)})
+		if err != nil || again.RequeueAfter != estimateInterval {
+			t.Errorf("it looks again after %s, %v", again.RequeueAfter, err)
+		}
+		w.change(rules, func() { rules.Data["text"] = "Be very brief, and never say the same thing again." })
+		w.settle()
+		if after := w.session("chat").Status.ContextBudget; after == nil || after.SystemTokens != 29 {
+			t.Errorf("after the change: %+v", after)
+		}
+	})
 }
