@@ -3,6 +3,8 @@ import "./pages.mjs";
 import "./timeline.mjs";
 import "./details.mjs";
 import "./compare.mjs";
+import "./raw.mjs";
+import "./markdown.mjs";
 import "./states.mjs";
 import "./accessibility.mjs";
 import "./load.mjs";

@@ -110,18 +110,6 @@ check("text that spells markup stays text, and long numbers keep their digits", 
   assert.equal(await page.locator("#app img, #app script, #app iframe").count(), 0);
 });
 
-check("Raw JSON has the bytes as they are served", async (page, t) => {
-  for (const id of ["run.main.45", "run.main.64", "run.main.30"]) {
-    await t.trajectory("checkout-errors", `?event=${id}&tab=raw`);
-    const raw = page.getByRole("region", { name: "Raw JSON" });
-    await raw.getByLabel("Line breaks").uncheck();
-    const want = await (await api(`/api/sessions/demo:checkout-errors/trajectory/detail?id=${id}&raw=true`)).text();
-    assert.equal(await raw.locator(".text.mono").evaluate((element) => element.textContent), want, id);
-    const [download] = await Promise.all([page.waitForEvent("download"), raw.getByRole("button", { name: "Download" }).click()]);
-    assert.equal(await readFile(await download.path(), "utf8"), want, id);
-  }
-});
-
 check("the state of the agent is the committed one", async (page, t) => {
   await t.trajectory("checkout-errors", "?event=run.main.45&tab=state");
   const state = clean(await page.locator(".facts-list").innerText());

@@ -1,4 +1,6 @@
 import { signal } from "@preact/signals";
+import { parseSlices } from "../model/json-slices";
+import { inSlices } from "../model/slices";
 import { token } from "./auth";
 import { parse } from "./json";
 import type { Detail, MessageList, Problem, Session, SessionList, Trajectory } from "./schema";
@@ -99,13 +101,17 @@ export async function getTrajectory(namespace: string, name: string, after: stri
   return (await json(sessionURL(namespace, name, "/trajectory", { after }), signal)) as Trajectory;
 }
 
+/** Above this many characters an answer is parsed in parts, so that the page goes on meanwhile. */
+const large = 500_000;
+
 export async function getDetail(namespace: string, name: string, id: string, signal?: AbortSignal): Promise<Detail> {
-  return (await json(sessionURL(namespace, name, "/trajectory/detail", { id }), signal)) as Detail;
+  const text = await (await request(sessionURL(namespace, name, "/trajectory/detail", { id }), signal)).text();
+  return (text.length > large ? await inSlices(parseSlices(text), signal) : parse(text)) as Detail;
 }
 
-/** getRaw is the stored JSON of an entry, as text: its bytes as they were served. */
-export async function getRaw(namespace: string, name: string, id: string, signal?: AbortSignal): Promise<string> {
-  return (await request(sessionURL(namespace, name, "/trajectory/detail", { id, raw: true }), signal)).text();
+/** getRaw is the stored JSON of an entry: its bytes as they were served. */
+export async function getRaw(namespace: string, name: string, id: string, signal?: AbortSignal): Promise<Blob> {
+  return (await request(sessionURL(namespace, name, "/trajectory/detail", { id, raw: true }), signal)).blob();
 }
 
 export function getExport(namespace: string, name: string, signal?: AbortSignal): Promise<Response> {

@@ -9,6 +9,7 @@ type Reviver = (this: unknown, key: string, value: unknown, context?: { source?:
 interface ExactJSON {
   parse(text: string, reviver: Reviver): unknown;
   rawJSON?(text: string): RawJSON;
+  isRawJSON?(value: unknown): boolean;
 }
 
 /** What cannot be a number of the API itself, whose times have 16 digits and begin with 1. */
@@ -31,38 +32,7 @@ export function print(value: unknown): string {
   return JSON.stringify(value, null, 2) ?? "";
 }
 
-/** Deeper levels are no longer moved to the right: nobody could read them there. */
-const deepest = 40;
-
-/**
- * indent breaks JSON text into lines without parsing it: every token keeps its bytes, so that what is shown differs from what
- * was stored only in the space between tokens. Text that is not JSON is given back as it is.
- */
-export function indent(text: string): string {
-  const out: string[] = [];
-  let depth = 0;
-  let before = "";
-  let at = 0;
-  const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s"{}[\],:]+|\s+/gsy;
-  for (let match = token.exec(text); match !== null; match = token.exec(text)) {
-    const word = match[0];
-    at = token.lastIndex;
-    if (word.trim() === "") continue;
-    const closes = word === "}" || word === "]";
-    if (closes) depth--;
-    // Nothing stands between the brackets of an empty value.
-    if (closes ? !opens(before) : opens(before) || before === ",") out.push(newline(depth));
-    out.push(word === ":" ? ": " : word);
-    if (opens(word)) depth++;
-    before = word;
-  }
-  return at === text.length ? out.join("") : text;
-}
-
-function opens(word: string): boolean {
-  return word === "{" || word === "[";
-}
-
-function newline(depth: number): string {
-  return "\n" + "  ".repeat(Math.min(Math.max(depth, 0), deepest));
+/** isRaw tells a number that was kept as its source text. */
+export function isRaw(value: unknown): boolean {
+  return (JSON as unknown as ExactJSON).isRawJSON?.(value) ?? false;
 }

@@ -4,8 +4,9 @@ import type { Entry, InputMessage, ModelInput } from "../api/schema";
 import { compare, messageText, toolText, type Comparison, type SectionStep, type Step, type SystemChange, type ToolChange, type Why } from "../model/compare";
 import { count, plural } from "../model/format";
 import { Fold } from "../ui/fold";
+import { Json } from "../ui/json";
 import { Lazy, useLazy } from "../ui/lazy";
-import { Json, Text } from "../ui/text";
+import { Text } from "../ui/text";
 import { Item, type HistoryRoute } from "./model-input";
 
 const diff = new Lazy(() => import("./text-diff").then((part) => part.TextDiff));

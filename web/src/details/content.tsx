@@ -1,8 +1,10 @@
 import type { Detail, Entry, Failure, ModelOutput, TextContent, ToolContent } from "../api/schema";
-import { date, notRecorded, plainText, plural } from "../model/format";
+import { date, notRecorded, plural } from "../model/format";
+import { Json } from "../ui/json";
 import { Content } from "../ui/message";
 import { dayClock } from "../ui/preferences";
-import { Json, Text } from "../ui/text";
+import { Prose } from "../ui/prose";
+import { Text } from "../ui/text";
 import { UsageTable } from "./usage";
 
 /** EventContent shows what one event is, other than a model input. A structure that is not known keeps its JSON. */
@@ -59,7 +61,7 @@ function Increments({ text, entry }: { text: TextContent; entry: Entry }) {
   return (
     <section class="block response">
       {entry.status === "unfinished" && <p class="warning">The request has no complete response. This is what was recorded of it.</p>}
-      {text.parts.length > 1 ? text.parts.map((part) => <Text key={part.block} text={part.text} />) : <Text text={text.text} />}
+      {text.parts.length > 1 ? text.parts.map((part) => <Prose key={part.block} text={part.text} />) : <Prose text={text.text} />}
       {text.text === "" && <p class="muted">No text was recorded.</p>}
     </section>
   );
@@ -85,7 +87,7 @@ function Tool({ tool, onEntry }: { tool: ToolContent; onEntry: (id: string) => v
       {tool.output && tool.output.text !== "" && (
         <section class="block">
           <h3>Output while it ran</h3>
-          <Text text={plainText(tool.output.text)} mono />
+          <Text text={tool.output.text} mono plain />
         </section>
       )}
       {tool.audit && tool.audit.length > 0 && (

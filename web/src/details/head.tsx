@@ -5,6 +5,10 @@ import { kindLabels, kindOf } from "../model/kind";
 import { durationOf, severityOf, type Loaded } from "../model/trajectory";
 import { Glyph } from "../ui/icons";
 import { dayClock } from "../ui/preferences";
+import { RenderedToggle } from "../ui/prose";
+
+/** The types of events that have texts which somebody wrote. */
+const written: ReadonlySet<string> = new Set(["modelInput", "modelOutput", "reasoning", "lifecycle"]);
 
 interface Props {
   entry: Entry;
@@ -36,6 +40,7 @@ export function Head({ entry, loaded, onEntry }: Props) {
       <div class="detail-actions">
         <Association entry={entry} loaded={loaded} onEntry={onEntry} />
         <span class="detail-tools">
+          {written.has(entry.type) && <RenderedToggle />}
           <CopyLink />
           <button type="button" class="quiet" onClick={() => print()}>
             Print

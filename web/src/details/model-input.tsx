@@ -4,8 +4,9 @@ import { bytes, count, inputTokens, notRecorded, plural, shortDigest } from "../
 import { expansionLabel, originOf } from "../model/origin";
 import { follow, link } from "../navigation";
 import type { Route } from "../route";
+import { Json } from "../ui/json";
 import { Content, roleLabel } from "../ui/message";
-import { Json, Text } from "../ui/text";
+import { Text } from "../ui/text";
 import { Budget } from "./budget";
 
 interface Props {

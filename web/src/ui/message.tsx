@@ -1,13 +1,15 @@
 import type { Block, Message } from "../api/schema";
-import { bytes, plainText, shortDigest } from "../model/format";
-import { Json, Text } from "./text";
+import { bytes, shortDigest } from "../model/format";
+import { Json } from "./json";
+import { Prose } from "./prose";
+import { Text } from "./text";
 
 /** Content shows what a message holds, block by block in its order. */
 export function Content({ message, openReasoning = false }: { message: Message; openReasoning?: boolean }) {
   const content = message.content;
   const mono = message.role === "toolResult";
   if (content === undefined) return <Json value={message} />;
-  if (typeof content === "string") return content === "" ? <Empty /> : <Text text={mono ? plainText(content) : content} mono={mono} />;
+  if (typeof content === "string") return content === "" ? <Empty /> : <Said text={content} mono={mono} />;
   if (content.length === 0) return message.errorMessage ? null : <Empty />;
   return (
     <>
@@ -18,6 +20,11 @@ export function Content({ message, openReasoning = false }: { message: Message; 
   );
 }
 
+/** Said is what somebody wrote, or what a tool printed. */
+function Said({ text, mono }: { text: string; mono: boolean }) {
+  return mono ? <Text text={text} mono plain /> : <Prose text={text} />;
+}
+
 function Empty() {
   return <p class="muted">No content.</p>;
 }
@@ -26,7 +33,7 @@ function Part({ block, mono, openReasoning }: { block: Block; mono: boolean; ope
   switch (block.type) {
     case "text":
       if (block.text === undefined) break;
-      return <Text text={mono ? plainText(block.text) : block.text} mono={mono} />;
+      return <Said text={block.text} mono={mono} />;
     case "thinking":
       return <Thinking block={block} open={openReasoning} />;
     case "toolCall":
@@ -67,7 +74,7 @@ function Thinking({ block, open }: { block: Block; open: boolean }) {
   return (
     <details class="thinking" open={open}>
       <summary>Reasoning</summary>
-      <Text text={block.thinking} />
+      <Prose text={block.thinking} />
     </details>
   );
 }

@@ -11,9 +11,10 @@ interface Stored {
   labelWidth: number;
   clock: Clock | "elapsed";
   shortcuts: boolean;
+  rendered: boolean;
 }
 
-const defaults: Stored = { timelineHeight: 240, listWidth: Math.round(innerWidth * 0.42), labelWidth: 180, clock: "utc", shortcuts: true };
+const defaults: Stored = { timelineHeight: 240, listWidth: Math.round(innerWidth * 0.42), labelWidth: 180, clock: "utc", shortcuts: true, rendered: false };
 
 const stored = read();
 
@@ -24,6 +25,9 @@ export const labelWidth = preference("labelWidth");
 export const clock = preference("clock");
 /** Whether single letters are commands. */
 export const shortcuts = preference("shortcuts");
+
+/** Whether texts are shown as the Markdown that they may be, and not as they were recorded. */
+export const rendered = preference("rendered");
 
 /** dayClock is the clock for places where a time of day is needed. */
 export function dayClock(): Clock {
@@ -59,7 +63,10 @@ function read(): Stored {
       if (typeof value === "number" && Number.isFinite(value) && value > 0) out[name] = value;
     }
     if (have.clock === "utc" || have.clock === "local" || have.clock === "elapsed") out.clock = have.clock;
-    if (typeof have.shortcuts === "boolean") out.shortcuts = have.shortcuts;
+    for (const name of ["shortcuts", "rendered"] as const) {
+      const value = have[name];
+      if (typeof value === "boolean") out[name] = value;
+    }
   } catch {
     // What cannot be read is as good as nothing kept.
   }
