@@ -41,6 +41,8 @@ var cluster struct {
 	own    client.Client
 	// viewer is the configuration of the viewer's own account.
 	viewer *rest.Config
+	// signer is the file with the key that the API server signs tokens with.
+	signer string
 }
 
 const system = "agentloop-system"
@@ -81,7 +83,7 @@ func prepare(ctx context.Context, env *envtest.Environment, config *rest.Config)
 		return err
 	}
 	var err error
-	cluster.config = config
+	cluster.config, cluster.signer = config, filepath.Join(env.ControlPlane.GetAPIServer().CertDir, "sa-signer.key")
 	if cluster.client, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
