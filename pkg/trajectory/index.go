@@ -2,6 +2,8 @@ package trajectory
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +22,8 @@ type Index struct {
 	Head     []StreamHead
 	// Position is the log position that the index is complete up to.
 	Position uint64
+	// Tag names what the index was made of: two indexes of a session with the same tag say the same.
+	Tag string
 
 	nodes  []*node
 	listed []*node // in listing order: timed entries by time, then untimed ones
@@ -69,9 +73,30 @@ func (b *Builder) Index() *Index {
 		return cmp.Or(cmp.Compare(x.StartedAt, y.StartedAt), cmp.Compare(agentRank(x.Agent), agentRank(y.Agent)))
 	})
 	ix.summarize(b)
+	ix.Tag = ix.tag(b)
 	b.epoch++
 	b.last, b.dirty = ix, false
 	return ix
+}
+
+// tag names the streams' ends, the imported files and what was found out besides: the notices, and which models are known.
+func (ix *Index) tag(b *Builder) string {
+	sum := sha256.New()
+	var ends []string
+	for name, s := range b.streams {
+		if name.Class != classLegacy {
+			ends = append(ends, fmt.Sprintf("%s %d %s", streamName(name), s.head.Sequence, s.head.Digest))
+		}
+	}
+	slices.Sort(ends)
+	models := 0
+	for _, r := range ix.runs {
+		if r.Model != nil {
+			models++
+		}
+	}
+	fmt.Fprintf(sum, "%s\n%s\n%s\n%d\n%d\n%+v", ix.Scope.Session, ix.imports, strings.Join(ends, "\n"), models, ix.Position, ix.Notices)
+	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
 // truncations are notices about streams that are shorter than they are known to have been.
@@ -252,6 +277,12 @@ func (ix *Index) find(id string) (*node, bool) {
 		return nil, false
 	}
 	return ix.nodes[at], true
+}
+
+// Has says whether the index has an entry of that id.
+func (ix *Index) Has(id string) bool {
+	_, ok := ix.find(id)
+	return ok
 }
 
 // Empty says whether no stream of the session has an entry.

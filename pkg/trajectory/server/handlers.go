@@ -2,9 +2,7 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,45 +26,6 @@ const (
 
 // storedType is the media type of what is stored, in difference to what is said about it.
 const storedType = "application/vnd.agentloop.stored+json"
-
-// send answers with a JSON body that was made for the outside, or says that it has not changed.
-func send(w http.ResponseWriter, r *http.Request, body []byte) error {
-	return sendAs(w, r, "application/json", body)
-}
-
-func sendAs(w http.ResponseWriter, r *http.Request, contentType string, body []byte) error {
-	sum := sha256.Sum256(body)
-	// A weak tag: the same document may be sent in several encodings.
-	tag := `W/"` + hex.EncodeToString(sum[:12]) + `"`
-	w.Header().Set("ETag", tag)
-	if matches(r.Header.Get("If-None-Match"), tag) {
-		w.WriteHeader(http.StatusNotModified)
-		return nil
-	}
-	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body) //nolint:gosec // no page: the content type says so, and browsers must not guess; the client is gone when it fails
-	return nil
-}
-
-func matches(header, tag string) bool {
-	for _, candidate := range strings.Split(header, ",") {
-		candidate = strings.TrimSpace(candidate)
-		if candidate == "*" || strings.TrimPrefix(candidate, "W/") == strings.TrimPrefix(tag, "W/") {
-			return true
-		}
-	}
-	return false
-}
-
-// document encodes, redacts and sends.
-func document(w http.ResponseWriter, r *http.Request, value any) error {
-	body, err := trajectory.Encode(value)
-	if err != nil {
-		return fmt.Errorf("%w: %w", trajectory.ErrNotJSON, err)
-	}
-	return send(w, r, body)
-}
 
 // params checks that a request has no other parameters than the given ones.
 func params(r *http.Request, known ...string) (url.Values, error) {
@@ -206,7 +165,11 @@ func (s *Server) getSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return document(w, r, struct {
+	tag := s.tag(r, session)
+	if unchanged(w, r, tag) {
+		return nil
+	}
+	return tagged(w, tag, struct {
 		Session Summary             `json:"session"`
 		Agents  []trajectory.Agent  `json:"agents"`
 		Notices []trajectory.Notice `json:"notices"`
@@ -244,6 +207,10 @@ func (s *Server) getMessages(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	tag := s.tag(r, session)
+	if unchanged(w, r, tag) {
+		return nil
+	}
 	history, err := s.history(ctx, session, place, limit)
 	if err != nil {
 		return err
@@ -257,7 +224,10 @@ func (s *Server) getMessages(w http.ResponseWriter, r *http.Request) error {
 		}
 		previous = base64.RawURLEncoding.EncodeToString(raw)
 	}
-	return document(w, r, struct {
+	if len(history.Notices) > 0 {
+		tag = "" // an object that is missing now may be there again
+	}
+	return tagged(w, tag, struct {
 		Agent    string                      `json:"agent"`
 		Total    int                         `json:"total"`
 		Messages []trajectory.HistoryMessage `json:"messages"`
@@ -337,12 +307,13 @@ func (s *Server) getTrajectory(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	tag := s.tag(r, session)
 	page, err := session.index.Page(after, limit)
-	if err != nil {
+	if err != nil || unchanged(w, r, tag) {
 		return err
 	}
 	index := session.index
-	return document(w, r, trajectoryDocument{
+	return tagged(w, tag, trajectoryDocument{
 		Session: session.summary, Agents: nonNil(page.Agents), Runs: page.Runs, Entries: page.Entries, Untimed: page.Untimed,
 		HistoricalEntries: page.Untimed, Notices: nonNil(index.Notices), RealTime: index.RealTime, Counts: index.Counts,
 		Head: nonNil(index.Head), Next: page.Next, Cursor: page.Cursor,
@@ -377,11 +348,19 @@ func (s *Server) getDetail(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		return sendAs(w, r, storedType, body)
+		send(w, r, storedType, body)
+		return nil
+	}
+	tag := s.tag(r, session)
+	if session.index.Has(entry) && unchanged(w, r, tag) {
+		return nil
 	}
 	detail, err := s.reader.Detail(ctx, session.index, entry, s.opts.DetailBytes)
 	if err != nil {
 		return err
 	}
-	return document(w, r, detail)
+	if len(detail.Notices) > 0 {
+		tag = "" // an object that is missing now may be there again
+	}
+	return tagged(w, tag, detail)
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,9 +55,11 @@ type Server struct {
 	reader   *trajectory.Reader
 	indexes  *indexes
 	document []byte
-	metrics  *metrics
-	exports  chan struct{}
-	handler  http.Handler
+	// version is the digest of the document, which changes with the form of answers.
+	version [sha256.Size]byte
+	metrics *metrics
+	exports chan struct{}
+	handler http.Handler
 }
 
 // New returns a server.
@@ -76,7 +79,7 @@ func New(opts Options) (*Server, error) {
 	}
 	reader := trajectory.NewReader(opts.Log, opts.Store)
 	s := &Server{
-		opts: opts, reader: reader, document: document, metrics: newMetrics(opts.Registry), exports: make(chan struct{}, opts.Exports),
+		opts: opts, reader: reader, document: document, version: sha256.Sum256(document), metrics: newMetrics(opts.Registry), exports: make(chan struct{}, opts.Exports),
 	}
 	s.indexes = newIndexes(reader, opts.IndexBytes, s.metrics, opts.Now)
 	routes, err := s.routes()
@@ -147,7 +150,8 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) getDocument(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Cache-Control", "no-cache")
-	return send(w, r, s.document)
+	send(w, r, "application/json", s.document)
+	return nil
 }
 
 // api wraps a handler: its time is bounded, its errors become problems.
