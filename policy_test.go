@@ -70,7 +70,7 @@ var allowed = map[string][]string{
 	"pkg/trajectory/verify":          {},
 	"pkg/trajectory/otlp":            {"pkg/trajectory", "pkg/message", "pkg/projection", "pkg/provider"},
 	"pkg/trajectory/atif":            {"pkg/trajectory", "pkg/message", "pkg/projection", "pkg/provider"},
-	"pkg/trajectory/server":          {"pkg/trajectory", "pkg/trajectory/otlp", "pkg/trajectory/atif", "pkg/runevent", "pkg/cas", "pkg/message", "pkg/session"},
+	"pkg/trajectory/server":          {"pkg/trajectory", "pkg/trajectory/otlp", "pkg/trajectory/atif", "pkg/runevent", "pkg/cas", "pkg/cas/recent", "pkg/message", "pkg/session"},
 	"pkg/trajectory/server/kubeauth": {"api/v1alpha1", "pkg/trajectory/server", "pkg/trajectory"},
 	"api/v1alpha1":                   {},
 	"api/openapi":                    {},

@@ -101,7 +101,7 @@ func BenchmarkExport(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var size counted
-		if _, err := reader.Export(context.Background(), index, trajectory.Header{Session: struct{}{}}, &size); err != nil {
+		if _, err := reader.Export(context.Background(), index, trajectory.Header{Session: struct{}{}}, trajectory.OneByOne, &size); err != nil {
 			b.Fatal(err)
 		}
 		b.SetBytes(int64(size))

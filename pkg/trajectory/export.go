@@ -19,10 +19,28 @@ type Header struct {
 	ExportedAt Time
 }
 
+// Ordered calls make for each number from 0 to n-1, as many at once as it likes, and hands what they return to use, one
+// after the other and in the order of the numbers. It ends with the first error, and after all calls have ended.
+type Ordered func(ctx context.Context, n int, make func(ctx context.Context, i int) ([]byte, error), use func([]byte) error) error
+
+// OneByOne makes a thing when the one before was used.
+func OneByOne(ctx context.Context, n int, make func(ctx context.Context, i int) ([]byte, error), use func([]byte) error) error {
+	for i := range n {
+		made, err := make(ctx, i)
+		if err != nil {
+			return err
+		}
+		if err := use(made); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Export writes a session as NDJSON: a line with the indexes, a line for each entry, and a line that says that it is
-// complete. It holds one entry at a time besides the index. When it fails, the last line is missing: whoever reads it
-// knows that the rest is. It returns the number of entries written.
-func (r *Reader) Export(ctx context.Context, ix *Index, head Header, to io.Writer) (int, error) {
+// complete. It holds as many entries at a time as each makes at once, besides the index. When it fails, the last line is
+// missing: whoever reads it knows that the rest is. It returns the number of entries written.
+func (r *Reader) Export(ctx context.Context, ix *Index, head Header, each Ordered, to io.Writer) (int, error) {
 	sum := sha256.New()
 	out := io.MultiWriter(to, sum)
 	if err := ix.writeHeader(out, head); err != nil {
@@ -30,11 +48,22 @@ func (r *Reader) Export(ctx context.Context, ix *Index, head Header, to io.Write
 	}
 	records := 0
 	shared := newWindow(r.log)
-	for _, n := range ix.listed {
-		if err := r.exportEntry(ctx, ix, n, shared, out); err != nil {
-			return records, fmt.Errorf("export entry %d: %w", records, err)
+	line := func(ctx context.Context, i int) ([]byte, error) {
+		line, err := r.exportEntry(ctx, ix, ix.listed[i], shared)
+		if err != nil {
+			return nil, fmt.Errorf("export entry %d: %w", i, err)
+		}
+		return line, nil
+	}
+	write := func(line []byte) error {
+		if _, err := out.Write(line); err != nil {
+			return fmt.Errorf("export entry %d: %w", records, err)
 		}
 		records++
+		return nil
+	}
+	if err := each(ctx, len(ix.listed), line, write); err != nil {
+		return records, err
 	}
 	last, err := encode(struct {
 		Type    string `json:"type"`
@@ -50,17 +79,13 @@ func (r *Reader) Export(ctx context.Context, ix *Index, head Header, to io.Write
 	return records, nil
 }
 
-func (r *Reader) exportEntry(ctx context.Context, ix *Index, n *node, shared *window, out io.Writer) error {
+func (r *Reader) exportEntry(ctx context.Context, ix *Index, n *node, shared *window) ([]byte, error) {
 	d := &detail{reader: r, index: ix, node: n, window: shared}
 	if err := d.fill(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	line, err := d.encode(`{"type":"entry"`)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(append(line, '\n'))
-	return err
+	return append(line, '\n'), err
 }
 
 // writeHeader writes the first line piece by piece: the indexes of a long session are not held a second time.

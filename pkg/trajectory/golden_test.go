@@ -110,7 +110,7 @@ func TestGoldenDetails(t *testing.T) {
 func TestGoldenExport(t *testing.T) {
 	r, ix := read(t, sample(t))
 	var out bytes.Buffer
-	records, err := r.Export(context.Background(), ix, trajectory.Header{Session: map[string]any{"id": "team:sample"}, ExportedAt: 1773478800000000}, &out)
+	records, err := r.Export(context.Background(), ix, trajectory.Header{Session: map[string]any{"id": "team:sample"}, ExportedAt: 1773478800000000}, trajectory.OneByOne, &out)
 	if err != nil {
 		t.Fatal(err)
 	}

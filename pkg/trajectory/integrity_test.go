@@ -199,7 +199,7 @@ func TestTheLogsOwnFailureIsAnError(t *testing.T) {
 		t.Errorf("detail: %v", err)
 	}
 	var out bytes.Buffer
-	if _, err := h.r.Export(t.Context(), ix, trajectory.Header{Session: 1}, &out); !errors.Is(err, runevent.ErrUnavailable) {
+	if _, err := h.r.Export(t.Context(), ix, trajectory.Header{Session: 1}, trajectory.OneByOne, &out); !errors.Is(err, runevent.ErrUnavailable) {
 		t.Errorf("export: %v", err)
 	}
 	if strings.Contains(out.String(), `"type":"complete"`) {
@@ -286,7 +286,7 @@ func TestIntegrityOfObjects(t *testing.T) {
 				t.Errorf("detail is %+v", d)
 			}
 			var out bytes.Buffer
-			records, err := r.Export(t.Context(), ix, trajectory.Header{Session: 1}, &out)
+			records, err := r.Export(t.Context(), ix, trajectory.Header{Session: 1}, trajectory.OneByOne, &out)
 			if err != nil || records != ix.Counts.Entries || !strings.Contains(out.String(), `"type":"complete"`) {
 				t.Errorf("an export over a broken object: %d records, %v; want all of them", records, err)
 			}
@@ -301,7 +301,7 @@ func TestAStoreThatDoesNotAnswerIsAnError(t *testing.T) {
 		t.Errorf("detail: %v", err)
 	}
 	var out bytes.Buffer
-	if _, err := r.Export(t.Context(), ix, trajectory.Header{Session: 1}, &out); !errors.Is(err, away) || strings.Contains(out.String(), `"complete"`) {
+	if _, err := r.Export(t.Context(), ix, trajectory.Header{Session: 1}, trajectory.OneByOne, &out); !errors.Is(err, away) || strings.Contains(out.String(), `"complete"`) {
 		t.Errorf("export: %v", err)
 	}
 }

@@ -25,13 +25,24 @@ type Reader struct {
 	store    cas.Store
 	resolver *cas.Resolver
 	bodies   *lru.Cache[bodyKey, body]
+	states   *lru.Cache[bodyKey, *AgentState]
+}
+
+// Over returns a reader of the same log that gets its objects from another store, and shares what this one keeps.
+func (r *Reader) Over(store cas.Store) *Reader {
+	over := *r
+	over.store, over.resolver = store, resolverOf(store)
+	return &over
+}
+
+func resolverOf(store cas.Store) *cas.Resolver {
+	return cas.NewResolver(store, session.MessageIn, cas.ResolverOptions{CacheBytes: -1})
 }
 
 // NewReader returns a reader. It keeps the most recently used messages in memory, up to some dozen megabytes.
 func NewReader(log Log, store cas.Store) *Reader {
 	return &Reader{
-		log: log, store: store, bodies: lru.New[bodyKey, body](bodyBytes),
-		resolver: cas.NewResolver(store, session.MessageIn, cas.ResolverOptions{CacheBytes: -1}),
+		log: log, store: store, resolver: resolverOf(store), bodies: lru.New[bodyKey, body](bodyBytes), states: lru.New[bodyKey, *AgentState](keptStates),
 	}
 }
 

@@ -32,6 +32,9 @@ type AgentState struct {
 	Terminal string `json:"terminal,omitempty"`
 }
 
+// keptStates is how many described states a reader keeps: all entries of a turn have the same one.
+const keptStates = 256
+
 // state fills in the state that held at the entry: of a model input, the one that its assembly record names.
 func (d *detail) state(ctx context.Context) error {
 	ref := d.node.stateRef
@@ -39,6 +42,11 @@ func (d *detail) state(ctx context.Context) error {
 		ref = d.Assembly.State
 	}
 	if ref == nil {
+		return nil
+	}
+	key := bodyKey{d.index.Scope, ref.Digest, -1}
+	if known, ok := d.reader.states.Get(key); ok && known.Ref == *ref {
+		d.AgentState = known
 		return nil
 	}
 	committed, notice, err := load[session.AgentState](ctx, d.reader, d.index.Scope, *ref)
@@ -50,6 +58,7 @@ func (d *detail) state(ctx context.Context) error {
 		return nil
 	}
 	d.AgentState = describe(committed, *ref)
+	d.reader.states.Add(key, d.AgentState, 1)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/agentloop/agentloop/pkg/runevent"
 )
@@ -17,9 +18,10 @@ const (
 )
 
 // window reads records by their sequence. It keeps the chunks that were used last, so that reading the entries of a
-// session in order reads each stream once. Not safe for concurrent use.
+// session in order reads each stream once. Safe for concurrent use; who waits for a read waits for those before it.
 type window struct {
 	log    Log
+	mu     sync.Mutex
 	chunks map[chunkKey][]runevent.Record
 	used   []chunkKey // least recently used first
 	bytes  int
@@ -39,6 +41,8 @@ var errEnough = errors.New("enough")
 
 // record returns a record; false when the stream does not have it.
 func (w *window) record(ctx context.Context, stream runevent.Stream, sequence int64) (runevent.Record, bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	key := chunkKey{stream, (sequence - 1) / chunkLength}
 	chunk, ok := w.chunks[key]
 	if !ok || len(chunk) == 0 || chunk[len(chunk)-1].Head.Sequence < sequence {

@@ -31,17 +31,17 @@ var formats = []format{
 }
 
 func writeNDJSON(ctx context.Context, s *Server, x exported, to io.Writer) (int, error) {
-	return s.reader.Export(ctx, x.index, trajectory.Header{Session: x.summary, ExportedAt: s.now()}, to)
+	return x.reader.Export(ctx, x.index, trajectory.Header{Session: x.summary, ExportedAt: s.now()}, parallel, to)
 }
 
 func writeOTLP(ctx context.Context, s *Server, x exported, to io.Writer) (int, error) {
-	return otlp.Export(ctx, s.reader.Contents(x.index), otlp.Options{
+	return otlp.Export(ctx, x.reader.Contents(x.index), otlp.Options{
 		Namespace: x.summary.Namespace, Session: x.summary.Name, UID: x.summary.UID, ExportedAt: s.now(), Content: x.content,
 	}, to)
 }
 
 func writeATIF(ctx context.Context, s *Server, x exported, to io.Writer) (int, error) {
-	return atif.Export(ctx, s.reader.Contents(x.index), atif.Options{
+	return atif.Export(ctx, x.reader.Contents(x.index), atif.Options{
 		Namespace: x.summary.Namespace, Session: x.summary.Name, UID: x.summary.UID, ExportedAt: s.now(),
 	}, to)
 }
@@ -53,6 +53,8 @@ type exported struct {
 	found
 	format  format
 	content bool
+	// reader is the export's own: it keeps more of what entries share.
+	reader *trajectory.Reader
 }
 
 // file is the name under which an export is saved.
@@ -118,6 +120,9 @@ func (s *Server) exported(w http.ResponseWriter, r *http.Request) (exported, err
 	}
 	x, err := formOf(values)
 	if err != nil {
+		return exported{}, err
+	}
+	if x.reader, err = s.reading(); err != nil {
 		return exported{}, err
 	}
 	x.found, err = s.find(ctx, id, false)
