@@ -95,25 +95,24 @@ type detail struct {
 	// events are the decoded records, in order; items what imported ones say besides.
 	events []runevent.Entry
 	items  []legacy.Item
-	// raw is the entry's stored object, when it has one.
-	raw json.RawMessage
+	// raw is the entry's stored object, when it has one. That of a model input is only made when it is wanted.
+	raw    json.RawMessage
+	wanted bool
 }
 
 // Detail returns one entry of an index. An input of more than limit bytes is ErrTooLarge; 0 is no limit. Everything that
 // is missing or damaged is in the notices; an error is the log's or the store's own failure.
 func (r *Reader) Detail(ctx context.Context, ix *Index, id string, limit int64) (Detail, error) {
-	d, err := r.open(ctx, ix, id, limit)
-	if err != nil {
-		return Detail{}, err
-	}
-	return d.Detail, nil
+	d := &detail{reader: r, index: ix, limit: limit}
+	err := d.open(ctx, id)
+	return d.Detail, err
 }
 
 // Raw returns the stored object of an entry as JSON: of a model input the fixed input, of a model output the action, of
 // any other entry its run events.
 func (r *Reader) Raw(ctx context.Context, ix *Index, id string, limit int64) ([]byte, error) {
-	d, err := r.open(ctx, ix, id, limit)
-	if err != nil {
+	d := &detail{reader: r, index: ix, limit: limit, wanted: true}
+	if err := d.open(ctx, id); err != nil {
 		return nil, err
 	}
 	if d.raw != nil {
@@ -126,13 +125,13 @@ func (r *Reader) Raw(ctx context.Context, ix *Index, id string, limit int64) ([]
 	return encode(events)
 }
 
-func (r *Reader) open(ctx context.Context, ix *Index, id string, limit int64) (*detail, error) {
-	n, ok := ix.find(id)
+func (d *detail) open(ctx context.Context, id string) error {
+	n, ok := d.index.find(id)
 	if !ok {
-		return nil, ErrNoEntry
+		return ErrNoEntry
 	}
-	d := &detail{reader: r, index: ix, node: n, window: newWindow(r.log), limit: limit}
-	return d, d.fill(ctx)
+	d.node, d.window = n, newWindow(d.reader.log)
+	return d.fill(ctx)
 }
 
 func (d *detail) fill(ctx context.Context) error {

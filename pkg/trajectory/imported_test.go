@@ -180,7 +180,7 @@ func TestGoldenImportedDetails(t *testing.T) {
 		})
 	}
 	var out bytes.Buffer
-	records, err := h.r.Export(t.Context(), ix, trajectory.Header{Session: 1}, &out)
+	records, err := h.r.Export(t.Context(), ix, trajectory.Header{Session: 1}, trajectory.OneByOne, &out)
 	if err != nil || records != ix.Counts.Entries || records != 14 {
 		t.Errorf("the export has %d records, %v", records, err)
 	}

@@ -1,6 +1,7 @@
 package trajectory
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -115,8 +116,7 @@ func (d *detail) input(ctx context.Context, ref cas.Ref) error {
 	}
 	prompt := projection.RenderSystem(sections)
 	if whole && known && complete {
-		d.raw = session.AppendInput(nil, prompt, raws, tools)
-		in.Verified = cas.Of(d.raw) == snapshot.InputDigest
+		in.Verified = d.materialize(prompt, raws, tools) == snapshot.InputDigest
 		if !in.Verified {
 			d.note(Notice{Code: CodeMismatch, Digest: snapshot.InputDigest, Message: "The stored parts do not make the input that was fixed."})
 		}
@@ -129,6 +129,23 @@ func (d *detail) input(ctx context.Context, ref cas.Ref) error {
 		}
 	}
 	return nil
+}
+
+// materialize puts an input's parts together as they were fixed and returns the digest of that.
+func (d *detail) materialize(prompt string, raws [][]byte, tools []message.Tool) cas.Digest {
+	buf := buffers.Get().(*bytes.Buffer) //nolint:forcetypeassert // the pool holds nothing else
+	defer buffers.Put(buf)
+	buf.Reset()
+	size := len(prompt) + 64
+	for _, raw := range raws {
+		size += len(raw) + 1
+	}
+	buf.Grow(size)
+	input := session.AppendInput(buf.AvailableBuffer(), prompt, raws, tools)
+	if d.wanted {
+		d.raw = bytes.Clone(input)
+	}
+	return cas.Of(input)
 }
 
 func assemblyOf(record session.AssemblyRecord) *Assembly {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/agentloop/agentloop/pkg/message"
@@ -32,12 +33,12 @@ func Redact(raw []byte) ([]byte, error) {
 
 // redact is Redact for bytes that are known to be a JSON value.
 func redact(raw []byte) ([]byte, error) {
-	return redactInto(make([]byte, 0, len(raw)), raw, modePlain)
+	return redactInto(nil, raw, modePlain)
 }
 
 // redactMember is redact for the value of an object's member.
 func redactMember(name string, raw []byte) ([]byte, error) {
-	return redactInto(make([]byte, 0, len(raw)), raw, modeOf(name, raw))
+	return redactInto(nil, raw, modeOf(name, raw))
 }
 
 // modeOf is what the name of a document's member says about its value.
@@ -48,7 +49,7 @@ func modeOf(name string, value []byte) mode {
 
 // redactInto appends the redacted value to out.
 func redactInto(out, raw []byte, m mode) ([]byte, error) {
-	r := redactor{src: raw, out: out}
+	r := redactor{src: raw, out: slices.Grow(out, len(raw))}
 	if err := r.value(m, 0); err != nil {
 		return nil, err
 	}
