@@ -1,7 +1,10 @@
 package agent
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -82,5 +85,59 @@ func TestLoadBesideAppender(t *testing.T) {
 			}
 			w.checkFolds(t)
 		})
+	}
+}
+
+// damaged is a log in which one entry's bytes are others than were appended.
+type damaged struct {
+	runevent.Log
+	sequence int64
+	change   func([]byte) []byte
+}
+
+func (d *damaged) spoil(record runevent.Record) runevent.Record {
+	if record.Head.Sequence == d.sequence {
+		record.Raw = d.change(slices.Clone(record.Raw))
+	}
+	return record
+}
+
+func (d *damaged) Last(ctx context.Context, stream runevent.Stream) (runevent.Record, error) {
+	last, err := d.Log.Last(ctx, stream)
+	return d.spoil(last), err
+}
+
+func (d *damaged) Read(ctx context.Context, stream runevent.Stream, after int64, fn func(runevent.Record) error) error {
+	return d.Log.Read(ctx, stream, after, func(record runevent.Record) error { return fn(d.spoil(record)) })
+}
+
+// TestDamagedEntryIsAnError: a session with an entry that cannot be read, or that is not the one that was appended, is not
+// gone on with as if it ended there: nothing is asked, and nothing appended.
+func TestDamagedEntryIsAnError(t *testing.T) {
+	changes := map[string]func([]byte) []byte{
+		"cut in the middle": func(raw []byte) []byte { return raw[:len(raw)/2] },
+		"empty":             func([]byte) []byte { return nil },
+		"another time":      func(raw []byte) []byte { return bytes.Replace(raw, []byte("2026-"), []byte("2025-"), 1) },
+	}
+	probe := newWorld(t)
+	probe.model.replies = []reply{says("hello")}
+	probe.runUntil(probe.run("u1", "hi"), "model.completed", 1)
+	tail := len(probe.entries())
+	for name, change := range changes {
+		for at := 1; at <= tail; at++ {
+			t.Run(fmt.Sprintf("%s, entry %d of %d", name, at, tail), func(t *testing.T) {
+				w := newWorld(t)
+				w.model.replies = []reply{says("hello"), says("again")}
+				w.runUntil(w.run("u1", "hi"), "model.completed", 1)
+				deps := w.deps()
+				deps.Log = &damaged{Log: w.log, sequence: int64(at), change: change}
+				if got, err := Execute(t.Context(), deps, w.run("u1", "hi")); err == nil {
+					t.Errorf("the run goes on: %+v", got)
+				}
+				if got := len(w.entries()); got != tail || len(w.model.requests) != 1 {
+					t.Errorf("%d entries, %d before; %d requests", got, tail, len(w.model.requests))
+				}
+			})
+		}
 	}
 }
