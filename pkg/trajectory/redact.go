@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/agentloop/agentloop/pkg/message"
@@ -70,6 +71,10 @@ const (
 	modeWord
 	// modePath: a credential unless it is a path.
 	modePath
+	// modeReference: a credential unless it is an object that says which one.
+	modeReference
+	// modeRawHeaders: names and values of headers stand in turn.
+	modeRawHeaders
 	// modeHeaders: strings are header lines, arrays of two are name and value.
 	modeHeaders
 	// modeSchemas: the members are JSON Schemas by property name.
@@ -83,6 +88,8 @@ type redactor struct {
 	src []byte
 	at  int
 	out []byte
+	// nested is how many documents this one is within, as a string.
+	nested int
 }
 
 func (r *redactor) space() {
@@ -103,6 +110,12 @@ func (r *redactor) value(m mode, depth int) error {
 	}
 	r.space()
 	c := r.src[r.at]
+	if m == modeReference {
+		m = modeSecret
+		if r.refers() {
+			m = modePlain
+		}
+	}
 	if m == modeSecret && c != 'n' && c != 't' && c != 'f' {
 		r.hide()
 		return nil
@@ -213,8 +226,13 @@ func (r *redactor) text(m mode) {
 		now = redactHeaderLine(now)
 	}
 	if now == was {
-		now = redactString(now)
+		now = r.formed(now)
 	}
+	r.rewrite(end, was, now)
+}
+
+// rewrite copies the string that ends at end, or writes what it becomes.
+func (r *redactor) rewrite(end int, was, now string) {
 	if now == was {
 		r.copyTo(end)
 		return
@@ -223,9 +241,29 @@ func (r *redactor) text(m mode) {
 	r.at = end
 }
 
+// maxNested is how many documents may be within each other as strings.
+const maxNested = 8
+
+// formed is redactString for a string that may be a document in itself.
+func (r *redactor) formed(s string) string {
+	trimmed := strings.Trim(s, " \t\r\n")
+	if trimmed == "" || trimmed[0] != '{' && trimmed[0] != '[' || !json.Valid([]byte(trimmed)) {
+		return redactString(s)
+	}
+	if r.nested >= maxNested {
+		return Redacted
+	}
+	inner := redactor{src: []byte(s), out: make([]byte, 0, len(s)), nested: r.nested + 1}
+	if inner.value(modePlain, 0) != nil {
+		return Redacted
+	}
+	inner.space()
+	return string(inner.out)
+}
+
 func (r *redactor) array(m mode, depth int) error {
 	r.copyTo(r.at + 1)
-	hideNext := false
+	var next follow
 	for i := 0; ; i++ {
 		r.space()
 		switch r.src[r.at] {
@@ -236,18 +274,56 @@ func (r *redactor) array(m mode, depth int) error {
 			r.copyTo(r.at + 1)
 			r.space()
 		}
-		if hideNext {
+		now := next
+		next = r.follows(m, i)
+		switch {
+		case now == followSecret && (m != modePlain || r.src[r.at] == '"' && r.src[r.at+1] != '-'):
 			r.hide()
-			hideNext = false
 			continue
-		}
-		if m == modeHeaders && i == 0 && r.src[r.at] == '"' {
-			hideNext = classOf(unquote(r.src[r.at:r.quoted()])) == nameSecret
+		case now == followUser && r.src[r.at] == '"':
+			end := r.quoted()
+			was := unquote(r.src[r.at:end])
+			r.rewrite(end, was, redactUser(was))
+			continue
 		}
 		if err := r.value(inside(m), depth+1); err != nil {
 			return err
 		}
 	}
+}
+
+// follow is what an element of an array says about the next one.
+type follow int
+
+const (
+	followNothing follow = iota
+	// followSecret: it is a credential.
+	followSecret
+	// followUser: it is a user's name with a password.
+	followUser
+)
+
+// follows looks at the element that comes, the one of number i: the name of a header, or a flag of a command line.
+func (r *redactor) follows(m mode, i int) follow {
+	if r.src[r.at] != '"' {
+		return followNothing
+	}
+	switch {
+	case m == modeHeaders && i == 0, m == modeRawHeaders && i%2 == 0:
+		name := unquote(r.src[r.at:r.quoted()])
+		if !strings.ContainsAny(name, ": ") && classOf(name).credential() {
+			return followSecret
+		}
+	case m == modePlain && r.src[r.at+1] == '-':
+		flag := unquote(r.src[r.at:r.quoted()])
+		if flag == "-u" || flag == "--user" || flag == "--proxy-user" {
+			return followUser
+		}
+		if !strings.ContainsAny(flag, "=: ") && classOf(flag).credential() {
+			return followSecret
+		}
+	}
+	return followNothing
 }
 
 // inside is what an array's place says about its elements.
@@ -257,66 +333,6 @@ func inside(m mode) mode {
 		return m
 	}
 	return modePlain
-}
-
-// member is a member of an object in out: the bytes of its value.
-type member struct{ begin, end int }
-
-// object copies an object. Some members are credentials because of what stands in another one: those are taken back
-// when the object is complete.
-func (r *redactor) object(m mode, depth int) error {
-	r.copyTo(r.at + 1)
-	var named, kindSecret bool
-	var later []member
-	for {
-		r.space()
-		if r.src[r.at] == '}' {
-			break
-		}
-		if r.src[r.at] == ',' {
-			r.copyTo(r.at + 1)
-			r.space()
-		}
-		keyEnd := r.quoted()
-		key := r.src[r.at:keyEnd]
-		class := classOfQuoted(key)
-		r.copyTo(keyEnd)
-		r.space()
-		r.copyTo(r.at + 1) // the colon
-		r.space()
-		begin, valueAt := len(r.out), r.at
-		if err := r.value(memberMode(m, class, key, r.src[r.at]), depth+1); err != nil {
-			return err
-		}
-		switch class {
-		case namePairName:
-			if raw := r.src[valueAt:r.at]; raw[0] == '"' && classOf(unquote(raw)) == nameSecret {
-				named = true
-			}
-		case nameKind:
-			kindSecret = string(r.src[valueAt:r.at]) == `"Secret"`
-		case namePairValue, nameData:
-			later = append(later, member{begin, len(r.out)})
-		}
-	}
-	if named || kindSecret {
-		r.hideMembers(later)
-	}
-	r.copyTo(r.at + 1)
-	return nil
-}
-
-// hideMembers replaces values that were already written, last first.
-func (r *redactor) hideMembers(members []member) {
-	for i := len(members) - 1; i >= 0; i-- {
-		value := r.out[members[i].begin:members[i].end]
-		switch string(bytes.TrimSpace(value)) {
-		case "null", "true", "false", `""`:
-			continue
-		}
-		rest := bytes.Clone(r.out[members[i].end:])
-		r.out = append(append(r.out[:members[i].begin], `"`+Redacted+`"`...), rest...)
-	}
 }
 
 // memberMode is what a member's name says about its value, in an object of the given mode. first is the value's first
@@ -329,7 +345,7 @@ func memberMode(in mode, class nameClass, key []byte, first byte) mode {
 		return modeSecret
 	}
 	if in == modeSchemas && first == '{' {
-		if class == nameSecret || class == nameSecretWord || class == nameSecretPath {
+		if class == nameSecretWord || class.credential() {
 			return modeSecretSchema
 		}
 		return modePlain
@@ -337,8 +353,17 @@ func memberMode(in mode, class nameClass, key []byte, first byte) mode {
 	switch class {
 	case nameSecret:
 		return modeSecret
+	case nameSecretObject:
+		return modeReference
 	case nameSecretWord:
 		return modeWord
+	case nameSecretShort:
+		if first == '"' {
+			return modeSecret
+		}
+		return modePlain
+	case nameRawHeaders:
+		return modeRawHeaders
 	case nameSecretPath:
 		return modePath
 	case nameProse:

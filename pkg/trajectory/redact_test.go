@@ -112,6 +112,11 @@ func FuzzRedact(f *testing.F) {
 	f.Add(`[{"name":"x","value":"y"},"https://u:p@h"]`)
 	f.Add(`{"properties":{"password":{"type":"string"}},"headers":[["Cookie","a"],"Authorization: b"]}`)
 	f.Add(`{"kind":"Secret","data":{"a":"b"},"dsn":"a='b;c';password=d"}`)
+	for _, corpus := range []string{"redacted.jsonl", "untouched.jsonl"} {
+		for _, s := range credentialShapes(f, corpus) {
+			f.Add(string(s.In))
+		}
+	}
 	f.Fuzz(func(t *testing.T, document string) {
 		got, err := trajectory.Redact([]byte(document))
 		if (err == nil) != json.Valid([]byte(document)) {

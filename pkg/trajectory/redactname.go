@@ -16,17 +16,32 @@ const (
 	nameSecret
 	// nameSecretWord: a string is a credential; an object describes one.
 	nameSecretWord
-	// nameSecretPath: a credential, or the working directory.
+	// nameSecretPath: a credential, or where one is, or the working directory.
 	nameSecretPath
+	// nameSecretShort: a string is a credential, anything else is not.
+	nameSecretShort
 	nameProse
 	nameHeaders
 	nameSchemas
 	// namePairName and namePairValue are the two halves of a named value, as in lists of headers or variables.
 	namePairName
 	namePairValue
-	// nameKind and nameData are those of a Kubernetes Secret.
+	// nameKind, nameType and nameData are those of a Kubernetes Secret.
 	nameKind
+	nameType
 	nameData
+	// nameSecretObject: a credential, unless what stands there only says which one.
+	nameSecretObject
+	// nameRawHeaders: names and values of headers in turn.
+	nameRawHeaders
+	// nameFlag: true says that the value beside it is a credential.
+	nameFlag
+	// nameKty makes an object a JSON Web Key, nameJWK are the members that are private then.
+	nameKty
+	nameJWK
+	// nameKeyName and namePermissions make a value beside them an access key.
+	nameKeyName
+	namePermissions
 )
 
 func set(words ...string) map[string]bool {
@@ -43,25 +58,39 @@ var plainClasses = map[string]nameClass{
 	"headers": nameHeaders, "header": nameHeaders, "httpheaders": nameHeaders, "requestheaders": nameHeaders, "responseheaders": nameHeaders,
 	"properties": nameSchemas, "patternproperties": nameSchemas, "defs": nameSchemas, "definitions": nameSchemas,
 	"name": namePairName, "key": namePairName, "value": namePairValue, "values": namePairValue,
-	"kind": nameKind, "data": nameData, "stringdata": nameData,
+	"parameterkey": namePairName, "parametername": namePairName, "parametervalue": namePairValue,
+	"variablename": namePairName, "variablevalue": namePairValue, "headername": namePairName, "headervalue": namePairValue,
+	"kind": nameKind, "type": nameType, "data": nameData, "stringdata": nameData,
+	"secret": nameSecretObject, "secrets": nameSecretObject, "rawheaders": nameRawHeaders, "rawtrailers": nameRawHeaders,
+	"sensitive": nameFlag, "secure": nameFlag, "masked": nameFlag, "issecret": nameFlag, "secretvalue": nameSecret,
+	"kty": nameKty, "d": nameJWK, "p": nameJWK, "q": nameJWK, "dp": nameJWK, "dq": nameJWK, "qi": nameJWK, "k": nameJWK, "oth": nameJWK,
+	"keyname": nameKeyName, "permissions": namePermissions,
 }
 
 var (
 	// secretParts make a name a credential's wherever they stand in it.
 	secretParts = []string{
 		"password", "passwd", "passphrase", "passcode", "authorization", "credential", "privatekey", "apikey", "accesskey", "secretkey",
-		"signingkey", "encryptionkey", "masterkey", "sharedkey", "accountkey", "sshkey", "connectionstring", "connstr", "cookie", "csrf", "xsrf",
+		"signingkey", "encryptionkey", "masterkey", "sharedkey", "presharedkey", "accountkey", "sshkey", "sessionkey", "subscriptionkey",
+		"applicationkey", "unsealkey", "hmackey", "aeskey", "connectionstring", "connstr", "csrf", "xsrf", "jaasconfig", "codeverifier",
+		"clientassertion", "samlresponse", "devicecode", "usercode", "mfacode", "pincode", "recoverycode", "backupcode", "securityanswer", "nkeyseed",
+		"seedphrase", "mnemonic", "userpwd", "passwort", "kennwort", "contraseña", "contrasena", "motdepasse", "пароль", "密码", "パスワード",
 	}
-	secretWords = set("secret", "secrets", "jwt", "bearer", "otp", "totp")
+	secretWords = set("secret", "secrets", "jwt", "bearer", "otp", "totp", "cookie", "cookies", "setcookie")
+	// shortWords make a string a credential when a name ends with them; numbers and truths of such names are of other things.
+	shortWords = set("pass", "pw", "pin", "cvv", "cvc", "requirepass", "masterauth", "dbpass", "userpass", "rootpass")
+	// keyFiles are keys in themselves, or where they are.
+	keyFiles = set("clientkey", "tlskey", "serverkey")
 	// harmlessEnds make a name that of something about a credential: where it is, how long it lives, what it is called.
 	harmlessEnds = set("ref", "refs", "name", "names", "namespace", "url", "uri", "endpoint", "type", "count", "limit", "length", "size",
 		"expires", "expiry", "expiration", "in", "at", "age", "ttl", "policy", "required", "enabled", "supported", "file", "path", "dir",
-		"filename", "field", "prefix", "format", "mode", "method", "scheme", "provider", "issuer", "algorithm", "alg", "version", "usage", "budget")
+		"filename", "field", "prefix", "format", "mode", "method", "scheme", "provider", "issuer", "algorithm", "alg", "version", "usage", "budget", "interval", "period",
+		"days", "hours", "minutes", "seconds", "stdin", "env")
 	// wrappers may follow what a name is about without changing it.
 	wrappers = set("value", "data", "string", "text", "plaintext", "b64", "base64", "hash")
 	// harmlessTokens stand before "token" where it is no credential: places in lists, and the tokens of models.
 	harmlessTokens = set("next", "page", "continue", "continuation", "sync", "cursor", "start", "resume", "marker", "cancellation",
-		"eos", "bos", "pad", "unk", "mask", "sep", "cls", "stop", "per")
+		"starting", "previous", "prev", "last", "eos", "bos", "pad", "unk", "mask", "sep", "cls", "stop", "per")
 	// secretTokens stand before "tokens" where those are credentials.
 	secretTokens = set("access", "refresh", "auth", "api", "bearer", "session", "id", "secret")
 )
@@ -92,6 +121,11 @@ func classOfQuoted(quoted []byte) nameClass {
 	return class
 }
 
+// credential says whether a value that stands beside a name of the class is one.
+func (c nameClass) credential() bool {
+	return c == nameSecret || c == nameSecretPath || c == nameSecretShort || c == nameSecretObject
+}
+
 // classOf judges a member's name, whatever its case and separators.
 func classOf(name string) nameClass {
 	words := wordsOf(name)
@@ -99,10 +133,13 @@ func classOf(name string) nameClass {
 	if class, ok := plainClasses[squashed]; ok {
 		return class
 	}
+	if strings.HasSuffix(squashed, "connectionstring") || strings.HasSuffix(squashed, "secretstring") {
+		return nameSecret
+	}
 	for len(words) > 1 && wrappers[words[len(words)-1]] {
 		words = words[:len(words)-1]
 	}
-	if len(words) == 0 || harmlessEnds[words[len(words)-1]] {
+	if len(words) == 0 || harmlessEnds[words[len(words)-1]] || words[0] == "existing" {
 		return namePlain
 	}
 	return secretClass(words, strings.Join(words, ""))
@@ -116,6 +153,9 @@ func secretClass(words []string, squashed string) nameClass {
 	}
 	for _, word := range words {
 		if secretWords[word] {
+			if last := words[len(words)-1]; last == "secrets" || last == "secret" {
+				return nameSecretObject
+			}
 			return nameSecret
 		}
 	}
@@ -123,6 +163,10 @@ func secretClass(words []string, squashed string) nameClass {
 	switch {
 	case strings.HasSuffix(squashed, "secret"), strings.HasSuffix(squashed, "secrets"):
 		return nameSecret
+	case shortWords[last]:
+		return nameSecretShort
+	case keyFiles[squashed]:
+		return nameSecretPath
 	case strings.HasSuffix(last, "token"):
 		before := strings.TrimSuffix(last, "token")
 		if before == "" && len(words) > 1 {

@@ -8,7 +8,7 @@ import (
 
 // suspicious says whether a JSON string could hold one of the forms below. It is what most strings fail at once.
 func suspicious(raw []byte) bool {
-	return bytes.ContainsAny(raw, "=:\\ ") && len(raw) > 5
+	return len(raw) > 5 && (bytes.ContainsAny(raw, "=:\\ ") || tokenStart(raw[1:len(raw)-1]))
 }
 
 var (
@@ -16,18 +16,59 @@ var (
 	bearer     = regexp.MustCompile(`^(?i:bearer|basic|token)\s+[A-Za-z0-9._~+/=-]{8,}$`)
 	privateKey = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----`)
 	urlScheme  = regexp.MustCompile(`^(?:jdbc:)?[A-Za-z][A-Za-z0-9+.-]*://`)
+	webToken   = regexp.MustCompile(`^eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*$`)
+	issued     = regexp.MustCompile(`^[A-Za-z0-9_.-]{20,}$`)
+	// query is the query of a URL, or a form: nothing but pairs.
+	query = regexp.MustCompile(`^\?[^\s=&?]+=[^\s&]*(?:&[^\s=&]+=[^\s&]*)*$|^[^\s=&?]+=[^\s&]*(?:&[^\s=&]+=[^\s&]*)+$`)
+	// assignment is one name and one value, with spaces around the sign.
+	assignment = regexp.MustCompile(`^\s*([A-Za-z_][\w.-]*)\s+=\s*(?:"[^"]*"|'[^']*'|[^\s"']+)\s*$`)
+	// mysqlDSN and oracleDSN have a user and a password in front of an address that is no URL's.
+	mysqlDSN  = regexp.MustCompile(`^([^:@/\s]+):[^\s]+@((?:[a-z0-9]+)?\([^)]*\)/\S*)$`)
+	oracleDSN = regexp.MustCompile(`^(jdbc:oracle:\w+:)[^/@\s]+/[^@\s]+(@\S+)$`)
+	headerSet = set("authorization", "proxyauthorization", "cookie", "setcookie", "xapikey", "apikey", "privatetoken", "xauthtoken")
 )
 
+// ageKey is what private keys of age begin with.
+const ageKey = "AGE-SECRET-KEY-1"
+
+// issuers are the beginnings that services give their tokens so that they are recognized.
+var issuers = []string{
+	"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "gldt-", "xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-", "xapp-", "sk-ant-", "sk-proj-",
+	"sk_live_", "sk_test_", "rk_live_", "rk_test_", "AIza", "hvs.", "hvb.", "npm_", "pypi-", "dop_v1_", "shpat_", "hf_", "eyJ", ageKey,
+}
+
+// tokenStart says whether a string begins like a token that says what it is.
+func tokenStart[T string | []byte](s T) bool {
+	for _, prefix := range issuers {
+		if len(s) > len(prefix) && string(s[:len(prefix)]) == prefix {
+			return true
+		}
+	}
+	return false
+}
+
 // querySecrets are names that are credentials in the query of a URL only.
-var querySecrets = set("sig", "signature", "xamzsignature", "code")
+var querySecrets = set("sig", "signature", "xamzsignature", "xgoogsignature", "code")
 
 // redactString takes the credentials out of a string whose whole form shows them.
 func redactString(s string) string {
 	switch {
-	case bearer.MatchString(s), privateKey.MatchString(s):
+	case bearer.MatchString(s), strings.Contains(s, ageKey), privateKey.MatchString(s), webToken.MatchString(s), issued.MatchString(s) && tokenStart(s) && !strings.HasPrefix(s, "eyJ"):
 		return Redacted
 	case urlScheme.MatchString(s) && !strings.ContainsAny(s, " \t\r\n"):
 		return redactURL(s)
+	case oracleDSN.MatchString(s):
+		return oracleDSN.ReplaceAllString(s, "${1}"+Redacted+"${2}")
+	case query.MatchString(s):
+		return redactQuery(s)
+	case mysqlDSN.MatchString(s):
+		return mysqlDSN.ReplaceAllString(s, "${1}:"+Redacted+"@${2}")
+	}
+	if name, value, ok := strings.Cut(s, ":"); ok && headerSet[strings.Join(wordsOf(name), "")] && strings.TrimSpace(value) != "" {
+		return redactHeaderLine(s)
+	}
+	if found := assignment.FindStringSubmatch(s); found != nil && isSecretName(found[1]) {
+		return found[1] + " = " + Redacted
 	}
 	return redactPairs(s)
 }
@@ -49,7 +90,8 @@ func redactURL(s string) string {
 		cut := len(authority) - len(host) + i
 		authority, rest = authority[:cut], authority[cut:]+rest
 	}
-	if mark := strings.IndexByte(rest, '?'); mark >= 0 {
+	rest = redactHook(host, rest)
+	if mark := strings.IndexAny(rest, "?#"); mark >= 0 {
 		rest = rest[:mark+1] + redactQuery(rest[mark+1:])
 	}
 	if semicolon := strings.IndexByte(rest, ';'); semicolon >= 0 {
@@ -58,29 +100,55 @@ func redactURL(s string) string {
 	return s[:start] + authority + rest
 }
 
+// hooks are the hosts of URLs that are credentials as a whole: whoever knows the path may post.
+var hooks = []string{"hooks.slack.com", "discord.com", "discordapp.com", "webhook.office.com"}
+
+// redactHook hides the path of such a URL.
+func redactHook(host, rest string) string {
+	host = strings.TrimPrefix(host, "@")
+	for _, hook := range hooks {
+		if (host == hook || strings.HasSuffix(host, "."+hook)) && (strings.HasPrefix(rest, "/services/") || strings.Contains(rest, "webhook")) {
+			return "/" + Redacted
+		}
+	}
+	return rest
+}
+
+// redactQuery hides the credentials among the parameters of a query, of a fragment, or of both.
 func redactQuery(query string) string {
-	query, fragment, cut := strings.Cut(query, "#")
+	parts := strings.SplitAfter(query, "#")
+	for i, part := range parts {
+		parts[i] = redactParams(part)
+	}
+	return strings.Join(parts, "")
+}
+
+func redactParams(query string) string {
+	end := ""
+	if strings.HasSuffix(query, "#") {
+		query, end = query[:len(query)-1], "#"
+	}
 	params := strings.Split(query, "&")
 	for i, param := range params {
 		name, value, ok := strings.Cut(param, "=")
-		if ok && value != "" && (isSecretName(name) || querySecrets[strings.Join(wordsOf(name), "")]) {
+		if ok && value != "" && isSecretParam(strings.TrimPrefix(name, "?"), value) {
 			params[i] = name + "=" + Redacted
 		}
 	}
-	query = strings.Join(params, "&")
-	if cut {
-		query += "#" + fragment
-	}
-	return query
+	return strings.Join(params, "&") + end
+}
+
+// apiKey is what services give out as keys; shorter values of "key" are keys of something else.
+var apiKey = regexp.MustCompile(`^[A-Za-z0-9_-]{20,}$`)
+
+func isSecretParam(name, value string) bool {
+	squashed := strings.Join(wordsOf(name), "")
+	return isSecretName(name) || querySecrets[squashed] || squashed == "key" && apiKey.MatchString(value)
 }
 
 // isSecretName says whether a name in a pair is that of a credential.
 func isSecretName(name string) bool {
-	switch classOf(strings.TrimSpace(name)) {
-	case nameSecret, nameSecretPath:
-		return true
-	}
-	return false
+	return classOf(strings.TrimSpace(name)).credential()
 }
 
 // redactPairs hides the passwords of a connection string: name=value pairs and nothing else.
@@ -96,8 +164,11 @@ func redactPairs(s string) string {
 }
 
 func onlyPairs(s, separator string) bool {
-	for _, segment := range segments(s, separator) {
+	for i, segment := range segments(s, separator) {
 		name, _, ok := strings.Cut(segment, "=")
+		if i == 0 && segment == "export" {
+			continue
+		}
 		if strings.TrimSpace(segment) != "" && (!ok || strings.TrimSpace(name) == "" || strings.ContainsAny(name, "\n{}()<>\"'")) {
 			return false
 		}
@@ -109,11 +180,27 @@ func redactSegments(s, separator string) string {
 	parts := segments(s, separator)
 	for i, segment := range parts {
 		name, value, ok := strings.Cut(segment, "=")
-		if ok && strings.TrimSpace(value) != "" && isSecretName(name) {
+		switch {
+		case !ok || strings.TrimSpace(value) == "":
+		case isSecretName(name):
 			parts[i] = name + "=" + Redacted
+		case urlScheme.MatchString(value):
+			parts[i] = name + "=" + redactURL(value)
 		}
 	}
 	return strings.Join(parts, separator)
+}
+
+// numbers is a user and a group by number.
+var numbers = regexp.MustCompile(`^\d+:\d+$`)
+
+// redactUser hides the password behind a user's name.
+func redactUser(s string) string {
+	name, password, ok := strings.Cut(s, ":")
+	if !ok || name == "" || password == "" || numbers.MatchString(s) {
+		return s
+	}
+	return name + ":" + Redacted
 }
 
 // segments splits at a separator that does not stand within quotes.
@@ -140,7 +227,7 @@ func segments(s, separator string) []string {
 // redactHeaderLine hides the value of a header line that carries a credential.
 func redactHeaderLine(s string) string {
 	name, value, ok := strings.Cut(s, ":")
-	if !ok || strings.TrimSpace(value) == "" || strings.ContainsAny(strings.TrimSpace(name), " \t") || classOf(name) != nameSecret {
+	if !ok || strings.TrimSpace(value) == "" || strings.ContainsAny(strings.TrimSpace(name), " \t") || !classOf(name).credential() {
 		return s
 	}
 	return name + ": " + Redacted

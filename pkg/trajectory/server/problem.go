@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -116,7 +115,7 @@ func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 	}
 	told := *p
 	told.Instance = requestID(r.Context())
-	body, err := json.Marshal(told)
+	body, err := trajectory.Encode(told)
 	if err != nil {
 		body = []byte(`{"type":"/problems/internal","title":"The answer could not be made","status":500,"code":"internal"}`)
 	}
