@@ -146,3 +146,43 @@ func TestInputsReadBack(t *testing.T) {
 		t.Errorf("the last input has %d segments and %d Skill expansions, want some of each", len(last.Messages.Segments), len(last.Assembly.SkillExpansions))
 	}
 }
+
+// misplaced is a store whose snapshots belong to a user turn that the history does not have, as after a host replaced the
+// history and kept them.
+type misplaced struct{ cas.Store }
+
+func (m misplaced) Get(ctx context.Context, scope cas.Scope, ref cas.Ref) ([]byte, error) {
+	raw, err := m.Store.Get(ctx, scope, ref)
+	return bytes.Replace(raw, []byte(`"userTurn":0`), []byte(`"userTurn":7`), 1), err
+}
+
+// TestInvalidProjectionIsNotSent: what cannot be projected ends the run before anything leaves, with its prompt kept.
+func TestInvalidProjectionIsNotSent(t *testing.T) {
+	cases := map[string]struct {
+		change func(w *world, run *Run)
+		want   string
+	}{
+		"a snapshot of a turn that is not there": {func(w *world, _ *Run) { w.store = misplaced{w.store} }, "userTurn 7"},
+		"a section name twice": {func(_ *world, run *Run) {
+			run.Config.Sections = []projection.Section{{Name: "a", Text: "x"}, {Name: "a", Text: "y"}}
+		}, "name given twice"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fill(10)
+			run := w.run("u", "hi")
+			tc.change(w, &run)
+			got, err := w.execute(t.Context(), run)
+			if want := (Result{runevent.TypeRunFailed, ReasonInvalidProjection}); err != nil || got != want || len(w.model.requests) != 0 {
+				t.Fatalf("%+v, %v; %d requests", got, err, len(w.model.requests))
+			}
+			if last := w.entries()[len(w.entries())-1].Event; !strings.Contains(last.Message, tc.want) {
+				t.Errorf("message %q, want %q", last.Message, tc.want)
+			}
+			if state, _ := w.state(); len(state.History) != 3 {
+				t.Errorf("history has %d messages, want the prompt kept", len(state.History))
+			}
+		})
+	}
+}

@@ -217,6 +217,8 @@ func TestCancel(t *testing.T) {
 		setup   func(w *world, cancel context.CancelCauseFunc)
 		history []string
 		sent    int
+		// unfixed says that no input was fixed: the session then has no snapshot of the run's context either.
+		unfixed bool
 	}{
 		"before dispatch": {
 			setup: func(w *world, cancel context.CancelCauseFunc) {
@@ -226,7 +228,7 @@ func TestCancel(t *testing.T) {
 					}
 				}
 			},
-			history: []string{"user"},
+			history: []string{"user"}, unfixed: true,
 		},
 		"after the input was captured": {
 			setup: func(w *world, cancel context.CancelCauseFunc) {
@@ -286,7 +288,10 @@ func TestCancel(t *testing.T) {
 			if len(w.model.requests) != tc.sent {
 				t.Errorf("%d requests left, want %d", len(w.model.requests), tc.sent)
 			}
-			_, history := w.state()
+			state, history := w.state()
+			if none := len(state.Snapshots) == 0; none != tc.unfixed {
+				t.Errorf("%d snapshots of the runtime context", len(state.Snapshots))
+			}
 			if diff := cmp.Diff(tc.history, roles(history)); diff != "" {
 				t.Error(diff)
 			}

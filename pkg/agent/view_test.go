@@ -9,6 +9,7 @@ import (
 	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/projection"
 	"github.com/agentloop/agentloop/pkg/provider"
+	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/tool"
 )
 
@@ -103,6 +104,52 @@ func TestSessionView(t *testing.T) {
 	}
 	view = &SessionView{}
 	at("in a view of a reopened session", nil, false)
+}
+
+// TestViewAfterCancel: the map of a request that was dispatched stays when the run is cancelled; one that was cancelled before has
+// none.
+func TestViewAfterCancel(t *testing.T) {
+	for name, tc := range map[string]struct {
+		point string
+		want  []int
+	}{
+		"while the model answers":          {"", []int{0}},
+		"after the guard":                  {"guard.passed", []int{0}},
+		"when the input is fixed":          {"context.captured", nil},
+		"when the prompt has been stored":  {"prompt.accepted", nil},
+		"when the response has been saved": {"model.completed", []int{0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			view := &SessionView{}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			w.chaos = func(point string) {
+				if point == tc.point {
+					cancel(ErrCancelled)
+				}
+			}
+			w.model.replies = []reply{func(ctx context.Context, req provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
+				if tc.point == "" {
+					cancel(ErrCancelled)
+				}
+				if ctx.Err() != nil {
+					return provider.Response{}, &provider.Error{Class: provider.ClassCancelled, Dispatched: true, Err: ctx.Err()}
+				}
+				return says("hello")(ctx, req, onDelta)
+			}}
+			run := w.run("u1", "hi")
+			run.Config.Context = ""
+			deps := w.deps()
+			deps.View = view
+			if got, err := Execute(ctx, deps, run); err != nil || got.Event != runevent.TypeRunCancelled && tc.point != "model.completed" {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			if diff := cmp.Diff(tc.want, indexes(view.ModelInputProjection())); diff != "" {
+				t.Errorf("the map's history indexes (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 // TestViewShowsTheBudgetBeforeDispatch: the budget is there as soon as a request is measured, also while a summary is written

@@ -1,15 +1,19 @@
 package loopback
 
 import (
+	"context"
 	"encoding/base64"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/projection"
 	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/session"
+	"github.com/agentloop/agentloop/pkg/tool"
 	"github.com/agentloop/agentloop/test/modelserver"
 )
 
@@ -149,6 +153,72 @@ replies:
 		want := []string{"main", "main", "summary", "main"}
 		if got := outcomes(e, string(api)); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", api, got, want)
+		}
+	}
+}
+
+// noting is a set with one tool, whose results have details that stay local.
+type noting struct{ NoTools }
+
+// Connect implements agent.Tools.
+func (n noting) Connect(context.Context, *session.ToolSet) (tool.Set, error) { return n, nil }
+
+// Definitions implements tool.Set.
+func (noting) Definitions() []tool.Definition {
+	return []tool.Definition{{Tool: message.Tool{Name: "note", Description: "Takes a note.", Parameters: []byte(`{"type":"object"}`)}, Server: "local-server"}}
+}
+
+// Call implements tool.Set.
+func (noting) Call(context.Context, tool.Call, func(string)) (tool.Result, error) {
+	return tool.Result{
+		Content: message.Text("noted"), Details: []byte(`{"local":"only here"}`), Audit: tool.Audit{Server: "local-server", Outcome: "ok"},
+	}, nil
+}
+
+// TestOnlyTheConversationIsSent: of what the engine knows besides (origins, snapshots' numbers, revisions of Skills, usage, digests,
+// details of results, names of servers) nothing is in the requests that a provider gets.
+func TestOnlyTheConversationIsSent(t *testing.T) {
+	e, err := New(noting{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	models := load(t, e, `model: $MODEL
+replies:
+- match: {step: 1}
+  content: [{toolCall: {name: note}}]
+  usage: {input: 987654, output: 4321}
+  repeat: true
+- content: [{text: fine}]
+  repeat: true
+`)
+	for _, api := range APIs {
+		for _, uid := range []string{"one-", "two-"} {
+			run := Run("s-"+string(api), uid+string(api), models[api], "Take a note.")
+			run.Config.Context = "branch: " + uid
+			run.Config.Skills = []projection.SkillSelection{{ID: "skill-id", Revision: "revision-7", Name: "notes", Path: "skills/notes/SKILL.md", Content: "Be neat."}}
+			if got, err := e.Execute(t.Context(), run); err != nil || got.Event != runevent.TypeRunFinished {
+				t.Fatalf("%s: %+v, %v", api, got, err)
+			}
+		}
+		requests := e.Models.Requests(string(api))
+		if len(requests) != 4 || !strings.Contains(requests[3].Raw, "branch: one-") || !strings.Contains(requests[3].Raw, "Be neat.") {
+			t.Fatalf("%s: %d requests, the last one %s", api, len(requests), requests[len(requests)-1].Raw)
+		}
+		for _, request := range requests {
+			for _, inner := range []string{
+				"messageIndex", "historyMessageCount", "sources", "snapshotIndex", "userTurn", "skillExpansions", "runtime-context", "revision-7",
+				"placement", "stopReason", "toolName", "toolCallId", "errorMessage", "prefix", "sha256", "987654", "4321", "only here", "local-server",
+				"s-" + string(api), "loopback", models[api].Provider,
+			} {
+				if strings.Contains(request.Raw, inner) {
+					t.Errorf("%s: %q is in a request: %s", api, inner, request.Raw)
+				}
+			}
 		}
 	}
 }
