@@ -1,10 +1,12 @@
 import { useEffect } from "preact/hooks";
 import { signInNeeded } from "./api/client";
 import { current, follow, link } from "./navigation";
-import { Conversation } from "./pages/conversation";
-import { Sessions } from "./pages/sessions";
-import { TrajectoryPage } from "./pages/trajectory";
+import { lazy } from "./ui/lazy-component";
 import { SignIn } from "./ui/sign-in";
+
+const Sessions = lazy(() => import("./pages/sessions").then((module) => module.Sessions));
+const Conversation = lazy(() => import("./pages/conversation").then((module) => module.Conversation));
+const TrajectoryPage = lazy(() => import("./pages/trajectory").then((module) => module.TrajectoryPage));
 
 const home = { page: "sessions", namespace: "" } as const;
 

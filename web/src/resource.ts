@@ -20,13 +20,16 @@ export function useResource<T>(key: string, fetcher: (signal: AbortSignal) => Pr
   const [state, setState] = useState<{ key: string; value: T | null; error: unknown; busy: boolean }>({ key, value: null, error: null, busy: true });
   useEffect(() => {
     const abort = new AbortController();
+    const sent = token.peek();
     setState((before) => ({ key, value: before.key === key ? before.value : null, error: null, busy: true }));
     fetcher(abort.signal).then(
       (value) => {
         if (!abort.signal.aborted) setState({ key, value, error: null, busy: false });
       },
       (error: unknown) => {
-        if (!abort.signal.aborted) setState((before) => ({ ...before, error, busy: false }));
+        if (abort.signal.aborted) return;
+        if (outdated(error, sent)) setRound((n) => n + 1);
+        else setState((before) => ({ ...before, error, busy: false }));
       },
     );
     return () => abort.abort();
@@ -38,6 +41,11 @@ export function useResource<T>(key: string, fetcher: (signal: AbortSignal) => Pr
   // Until the effect has run, the state is that of the key before.
   const present = state.key === key ? state : { value: null, error: null, busy: true };
   return { value: present.value, error: present.error, busy: present.busy, reload };
+}
+
+/** outdated says whether an answer is the refusal of a token that was replaced while it was on its way. */
+export function outdated(error: unknown, sent: string): boolean {
+  return error instanceof ApiError && error.status === 401 && token.peek() !== sent && token.peek() !== "";
 }
 
 /** onSignIn runs a function when a token was given. */

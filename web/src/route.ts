@@ -7,11 +7,15 @@ export interface Selection {
   agent: string | null;
   /** The types of events that are listed; null stands for all. */
   types: readonly Kind[] | null;
+  /** The name or UID of the run whose events are listed; null stands for all. */
+  run: string | null;
   /** What the list is searched for. */
   search: string;
   /** The id of the event whose details are shown. */
   event: string | null;
   tab: Tab;
+  /** The part of the time that the timeline shows, in microseconds; null stands for all of it. */
+  time: { readonly from: number; readonly to: number } | null;
 }
 
 export const tabs = ["content", "compare", "state", "raw"] as const;
@@ -41,7 +45,7 @@ export interface Parsed {
   moved: boolean;
 }
 
-export const nothingSelected: Selection = { agent: null, types: null, search: "", event: null, tab: "content" };
+export const nothingSelected: Selection = { agent: null, types: null, run: null, search: "", event: null, tab: "content", time: null };
 
 /** parse reads an address relative to the page's base: path without a leading slash, search with or without its mark. */
 export function parse(path: string, search: string): Parsed {
@@ -107,11 +111,13 @@ function trajectory(namespace: string, name: string, params: URLSearchParams): P
   const selection: Selection = {
     agent: params.get("agent") || null,
     types,
+    run: params.get("run") || null,
     search: params.get("q") ?? "",
     event: params.get("event") || null,
     tab: tab !== null && isTab(tab) ? tab : "content",
+    time: parseTime(params.get("t"), notices),
   };
-  const rest = others(params, ["agent", "types", "q", "event", "tab"]);
+  const rest = others(params, ["agent", "types", "run", "q", "event", "tab", "t"]);
   return { route: { page: "trajectory", namespace, name, selection }, rest, notices, moved: false };
 }
 
@@ -124,12 +130,22 @@ function parseTypes(value: string | null, notices: string[]): readonly Kind[] | 
   return known.length === 0 || known.length === kinds.length ? null : known;
 }
 
+function parseTime(value: string | null, notices: string[]): Selection["time"] {
+  if (value === null || value === "") return null;
+  const [, from, to] = /^(\d{1,16})-(\d{1,16})$/.exec(value) ?? [];
+  if (from !== undefined && to !== undefined && Number(from) < Number(to)) return { from: Number(from), to: Number(to) };
+  notices.push(`The address names no part of the time: “${value}”.`);
+  return null;
+}
+
 function select(params: URLSearchParams, selection: Selection): void {
   if (selection.agent !== null) params.set("agent", selection.agent);
   if (selection.types !== null) params.set("types", selection.types.join(","));
+  if (selection.run !== null) params.set("run", selection.run);
   if (selection.search !== "") params.set("q", selection.search);
   if (selection.event !== null) params.set("event", selection.event);
   if (selection.tab !== "content") params.set("tab", selection.tab);
+  if (selection.time !== null) params.set("t", `${Math.round(selection.time.from)}-${Math.round(selection.time.to)}`);
 }
 
 function others(params: URLSearchParams, known: readonly string[]): [string, string][] {

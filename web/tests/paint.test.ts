@@ -5,10 +5,11 @@ import { lanes, type Placed, type Severity } from "../src/timeline/lanes";
 import { agentHeight, laneAt, Painter, topOf, type Scene } from "../src/timeline/paint";
 import type { Palette } from "../src/timeline/palette";
 
-const colour = { error: 0xff0000aa, cancelled: 0xff00aa00, surface: 0xffffffff };
+const colour = { error: 0xff0000aa, cancelled: 0xff00aa00, surface: 0xffffffff, grid: 0xff111111, edge: 0xff222222, band: 0xff333333, idle: 0xff444444 };
+const free = colour.surface;
 const palette: Palette = {
   kinds: kinds.map((_, n) => 0xff000010 + n), open: kinds.map((_, n) => 0xff000020 + n), ...colour,
-  grid: "grid", line: "line", band: "band", focus: "focus", muted: "muted", onMark: "onMark", font: "font",
+  ground: "ground", line: "line", focus: "focus", muted: "muted", onMark: "onMark", font: "font",
 };
 const kindColour = (kind: Kind) => palette.kinds[kinds.indexOf(kind)];
 
@@ -21,7 +22,7 @@ function painted(marks: Placed[], over: Partial<Scene> = {}) {
   const frames: number[][] = [];
   let pixels = new Uint32Array();
   const ctx = {
-    setTransform: () => {}, fillRect: () => {},
+    setTransform: () => {},
     putImageData: (image: { data: Uint8ClampedArray<ArrayBuffer> }) => (pixels = new Uint32Array(image.data.buffer)),
     measureText: (text: string) => ({ width: 6 * text.length }),
     fillText: (text: string) => words.push(text),
@@ -29,7 +30,7 @@ function painted(marks: Placed[], over: Partial<Scene> = {}) {
   };
   const scene: Scene = {
     lanes: lanes(["main"], marks), view: { from: 0, to: 200 }, width: 200, height: agentHeight, scrollTop: 0, ratio: 1, palette,
-    selected: -1, agent: "main", ticks: [], label: (event) => `event ${event - (marks[0]?.index ?? 0)}`, ...over,
+    selected: -1, agent: "other", ticks: [], breaks: [], label: (event) => `event ${event - (marks[0]?.index ?? 0)}`, ...over,
   };
   new Painter().paint(ctx as unknown as CanvasRenderingContext2D, scene);
   return { words, frames, at: (x: number, y: number) => pixels[y * 200 * scene.ratio + x] };
@@ -47,13 +48,13 @@ const tools = topOf(1) + 2;
 describe("a mark", () => {
   it("has the colour of its type, from its beginning to its end", () => {
     const { at } = painted([mark("output", 20, 80)]);
-    expect([at(19, model), at(20, model), at(78, model + 15), at(80, model)]).toEqual([0, kindColour("output"), kindColour("output"), 0]);
-    expect([at(30, model - 1), at(30, model + 16)]).toEqual([0, 0]);
+    expect([at(19, model), at(20, model), at(78, model + 15), at(80, model)]).toEqual([free, kindColour("output"), kindColour("output"), free]);
+    expect([at(30, model - 1), at(30, model + 16)]).toEqual([free, free]);
   });
   it("that has not ended is lighter, a cancelled one grey, an error red with a corner cut off", () => {
     const { at } = painted([mark("tool", 0, 20, "open"), mark("tool", 40, 60, "cancelled"), mark("tool", 80, 100, "error")]);
     expect([at(5, tools), at(45, tools), at(85, tools)]).toEqual([palette.open[kinds.indexOf("tool")], colour.cancelled, colour.error]);
-    expect([at(98, tools), at(98, tools + 10)]).toEqual([0, colour.error]);
+    expect([at(98, tools), at(98, tools + 10)]).toEqual([free, colour.error]);
   });
   it("of reasoning is hatched, one of MCP pale inside of an edge; neither when it is an error", () => {
     const { at } = painted([mark("reasoning", 0, 60), mark("mcp", 0, 60), mark("mcp", 100, 160, "error")]);
@@ -78,7 +79,7 @@ describe("an input", () => {
     const { at } = painted([mark("output", 0, 190), mark("input", 100)]);
     const middle = model + 8;
     expect([at(101, middle), at(101, middle - 6), at(101 + 6, middle)]).toEqual(Array(3).fill(kindColour("input")));
-    expect([at(101, middle - 7), at(101 + 7, middle)]).toEqual([0, 0]);
+    expect([at(101, middle - 7), at(101 + 7, middle)]).toEqual([free, free]);
     expect(at(101 + 8, middle)).toBe(kindColour("output"));
   });
   it("has a frame when it is selected, and is drawn however close others are", () => {
@@ -90,6 +91,16 @@ describe("an input", () => {
   it("that failed shows among others", () => {
     const { at } = painted([mark("input", 100), mark("input", 101, 101, "error"), mark("input", 102)]);
     expect(at(102, model + 2)).toBe(colour.error);
+  });
+});
+
+describe("the ground", () => {
+  it("has a band for the listed agent, an edge below each agent, lines of the axis and hatched breaks", () => {
+    const { at } = painted([], { agent: "main", ticks: [{ time: 50, at: 50, step: 50 }], breaks: [{ from: 100, to: 140 }] });
+    expect([at(10, 5), at(10, agentHeight - 1), at(50, 5)]).toEqual([colour.band, colour.edge, colour.grid]);
+    const row = Array.from({ length: 40 }, (_, x) => at(101 + x, 5));
+    expect([row.includes(colour.idle), row.includes(colour.band)]).toEqual([true, true]);
+    expect([at(100, 5), at(140, 5)]).toEqual([colour.edge, colour.edge]);
   });
 });
 

@@ -62,11 +62,11 @@ describe("notch", () => {
   it("cuts the upper right corner off", () => {
     const box = { x: 0, y: 0, width: 5, height: 3 };
     const want = ["##···", "###··", "####·"];
-    expect(drawn(5, 3, (pixels) => (pixels.fill(box, ink), pixels.notch(box, 3)))).toEqual(want);
+    expect(drawn(5, 3, (pixels) => (pixels.fill(box, ink), pixels.notch(box, 3, 0)))).toEqual(want);
   });
   it("cuts nothing of what stands beside a box that ends outside", () => {
     const box = { x: 2, y: 0, width: 5, height: 3 };
-    expect(drawn(4, 3, (pixels) => (pixels.fill(box, ink), pixels.notch(box, 2)))).toEqual(["··##", "··##", "··##"]);
+    expect(drawn(4, 3, (pixels) => (pixels.fill(box, ink), pixels.notch(box, 2, 0)))).toEqual(["··##", "··##", "··##"]);
   });
 });
 

@@ -14,9 +14,9 @@ describe("addresses", () => {
         page: "trajectory",
         namespace: "demo",
         name: "a",
-        selection: { agent: "helper", types: ["input", "tool"], search: "a b", event: "run.main.3", tab: "raw" },
+        selection: { agent: "helper", types: ["input", "tool"], run: "sweep", search: "a b", event: "run.main.3", tab: "raw", time: { from: 1_000_000, to: 2_500_000 } },
       },
-      "projects/demo/sessions/a/trajectory?agent=helper&types=input%2Ctool&q=a+b&event=run.main.3&tab=raw",
+      "projects/demo/sessions/a/trajectory?agent=helper&types=input%2Ctool&run=sweep&q=a+b&event=run.main.3&tab=raw&t=1000000-2500000",
     ],
   ])("name %s, and are read back", (_name, route, want) => {
     expect(format(route)).toBe(want);
@@ -38,7 +38,9 @@ describe("addresses", () => {
   it.each([
     ["an unknown tab", "?tab=secrets", 1],
     ["unknown types", "?types=tool,dreams", 1],
-    ["an empty value", "?tab=content&types=&event=", 0],
+    ["a time that ends before it begins", "?t=20-10", 1],
+    ["a time that is none", "?t=yesterday", 1],
+    ["an empty value", "?tab=content&types=&event=&run=&t=", 0],
   ])("with %s fall back and say so", (_name, search, notices) => {
     const parsed = parse("projects/demo/sessions/a/trajectory", search);
     expect(parsed.notices).toHaveLength(notices);

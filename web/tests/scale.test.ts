@@ -92,7 +92,7 @@ describe("ticks", () => {
     expect(tickStep({ from: 0, to: span }, 10)).toBe(want);
   });
   it("count from the origin and stay inside the view", () => {
-    const all = ticks({ from: 1_500_000, to: 6_500_000 }, 6, 250_000);
+    const all = ticks({ from: 1_500_000, to: 6_500_000 }, 1_000_000, 250_000);
     expect(all.map((tick) => tick.time)).toEqual([2_250_000, 3_250_000, 4_250_000, 5_250_000, 6_250_000]);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Entry, Trajectory } from "../src/api/schema";
-import { durationOf, join, place, severityOf, spanOf } from "../src/model/trajectory";
+import { durationOf, join, newest, place, severityOf, spanOf } from "../src/model/trajectory";
 import { entry } from "./entries";
 
 function page(entries: Entry[], over: Partial<Trajectory> = {}): Trajectory {
@@ -47,6 +47,26 @@ describe("join", () => {
     const first = join(null, page([entry({ sequence: 1 })], { untimed: [untimed] }));
     const second = join(first, page([entry({ sequence: 4 })]));
     expect(second.entries.map((e) => e.sequence)).toEqual([1, 4, 3]);
+  });
+  it("knows the entries of each agent, in their order, and what the last page added", () => {
+    const first = join(null, page([entry({ sequence: 1 }), entry({ sequence: 2, agent: "helper" })]));
+    const second = join(first, page([entry({ sequence: 2, agent: "helper", status: "error" }), entry({ sequence: 3 }), entry({ sequence: 4, hidden: true })]));
+    expect([...second.byAgent]).toEqual([
+      ["main", [0, 2, 3]],
+      ["helper", [1]],
+    ]);
+    expect([first.added, second.added]).toEqual([2, 1]);
+  });
+  it("lets one text stand for equal ones", () => {
+    const read = JSON.parse(JSON.stringify([entry({ sequence: 1 }), entry({ sequence: 2 })])) as Entry[];
+    const joined = join(null, page(read));
+    expect(joined.entries[0]?.run).toBe(joined.entries[1]?.run);
+  });
+  it("lets the oldest go where there are more than the page holds", () => {
+    const most = newest(join(null, page([1, 2, 3, 4].map((sequence) => entry({ sequence })))), 3);
+    expect([most.entries.map((e) => e.sequence), most.dropped, most.byId.get("e2"), most.byId.has("e1")]).toEqual([[2, 3, 4], 1, 0, false]);
+    const more = newest(join(most, page([entry({ sequence: 5 })])), 3);
+    expect([more.entries.length, more.dropped]).toEqual([3, 2]);
   });
   it("replaces runs by their UID", () => {
     const run = { uid: "u1", agent: "main", attempts: 1, turns: 1, requests: 0, requestsWithoutUsage: 0, toolCalls: 0 };

@@ -97,8 +97,9 @@ export async function getMessages(
   return (await json(sessionURL(namespace, name, "/messages", { agent, cursor }), signal)) as MessageList;
 }
 
+/** getTrajectory reads a page of the index. It has no recorded values whose numbers could be too long for the browser's own parser. */
 export async function getTrajectory(namespace: string, name: string, after: string | undefined, signal?: AbortSignal): Promise<Trajectory> {
-  return (await json(sessionURL(namespace, name, "/trajectory", { after }), signal)) as Trajectory;
+  return (await (await request(sessionURL(namespace, name, "/trajectory", { after }), signal)).json()) as Trajectory;
 }
 
 /** Above this many characters an answer is parsed in parts, so that the page goes on meanwhile. */
@@ -114,6 +115,7 @@ export async function getRaw(namespace: string, name: string, id: string, signal
   return (await request(sessionURL(namespace, name, "/trajectory/detail", { id, raw: true }), signal)).blob();
 }
 
-export function getExport(namespace: string, name: string, signal?: AbortSignal): Promise<Response> {
-  return request(sessionURL(namespace, name, "/trajectory/export"), signal);
+/** getExport asks for an export in a format; NDJSON is what the service gives when none is named. */
+export function getExport(namespace: string, name: string, format: string, signal?: AbortSignal): Promise<Response> {
+  return request(sessionURL(namespace, name, "/trajectory/export", { format: format === "ndjson" ? "" : format }), signal);
 }

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import type { Entry } from "../api/schema";
 import { date, duration, noTime } from "../model/format";
-import { kindLabels, kindOf } from "../model/kind";
+import { kindLabels, kindOf, purposeLabel } from "../model/kind";
 import { durationOf, severityOf, type Loaded } from "../model/trajectory";
 import { Glyph } from "../ui/icons";
 import { dayClock } from "../ui/preferences";
@@ -34,6 +34,7 @@ export function Head({ entry, loaded, onEntry }: Props) {
       <h2>
         {kind && <Glyph kind={kind} />}
         {kind ? kindLabels[kind] : "Lifecycle"} <span class="detail-title">{entry.title}</span>
+        {purposeLabel(entry) !== "" && <span class="chip purpose">{purposeLabel(entry)}</span>}
         {entry.status && entry.status !== "completed" && <span class={`chip ${severity === "error" ? "bad" : ""}`}>{entry.status}</span>}
       </h2>
       <p class="muted">{facts.filter((fact) => fact !== "").join(" · ")}</p>

@@ -1,13 +1,13 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Entry, Run } from "../api/schema";
 import { duration, noTime, plural, time, tokens } from "../model/format";
-import { kindLabels, kindOf } from "../model/kind";
-import type { Row, Rows } from "../model/rows";
+import { kindLabels, kindOf, purposeLabel } from "../model/kind";
+import type { Head as HeadRow, Row, Rows } from "../model/rows";
 import { durationOf, severityOf } from "../model/trajectory";
 import { scrollFor, windowOf } from "../model/window";
 import { Glyph } from "../ui/icons";
 import { dayClock } from "../ui/preferences";
-import { runSummary } from "./run-summary";
+import { runStatus, runSummary } from "./run-summary";
 
 interface Props {
   entries: readonly Entry[];
@@ -40,7 +40,7 @@ export function EventList({ entries, runs, rows, selected, onSelect, onOpen }: P
       element.removeEventListener("scroll", measure);
     };
   }, []);
-  const selectedRow = rows.rowOf.get(selected);
+  const selectedRow = rows.rowOf(selected);
   useLayoutEffect(() => {
     const element = box.current;
     if (!element || selectedRow === undefined) return;
@@ -52,7 +52,7 @@ export function EventList({ entries, runs, rows, selected, onSelect, onOpen }: P
   };
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const at = rows.placeOf.get(selected) ?? -1;
+    const at = rows.placeOf(selected) ?? -1;
     const page = Math.max(Math.floor(scroll.height / rowHeight) - 2, 1);
     const last = rows.events.length - 1;
     if (event.key === "ArrowDown") move(rows.events[at + 1]);
@@ -66,9 +66,12 @@ export function EventList({ entries, runs, rows, selected, onSelect, onOpen }: P
     event.preventDefault();
   };
 
-  const shown = windowOf(scroll.top, scroll.height, rowHeight, rows.rows.length, spare);
+  const shown = windowOf(scroll.top, scroll.height, rowHeight, rows.count, spare);
+  // What an outcome takes further than its first row is drawn from there.
+  let first = shown.first;
+  while (first > 0 && rows.at(first)?.type === "filler") first--;
   const active = selectedRow !== undefined && selectedRow >= shown.first && selectedRow < shown.last;
-  const sticky = headOf(rows.rows, Math.floor(scroll.top / rowHeight));
+  const sticky = rows.headOf(Math.floor(scroll.top / rowHeight));
   return (
     <div class="list-box">
       {sticky && (
@@ -83,27 +86,26 @@ export function EventList({ entries, runs, rows, selected, onSelect, onOpen }: P
         role="listbox"
         tabIndex={0}
         aria-label="Events"
+        aria-describedby="list-outcomes"
         aria-activedescendant={active ? `event-${selected}` : undefined}
         onKeyDown={onKeyDown}
       >
-        <div class="list-space" role="presentation" style={{ height: `${rows.rows.length * rowHeight}px` }}>
-          {groups(rows.rows, shown.first, shown.last).map((group) => (
+        <div class="list-space" role="presentation" style={{ height: `${rows.count * rowHeight}px` }}>
+          {groups(rows, first, shown.last).map((group) => (
             <div key={group.key} role="group" aria-label={group.label}>
               {group.rows.map(({ row, at }) => (
-                <div key={at} class="list-slot" role="presentation" style={{ height: `${rowHeight}px`, transform: `translateY(${at * rowHeight}px)` }}>
+                <div key={at} class="list-slot" role="presentation" style={{ height: `${rowHeight * (row.type === "outcome" ? row.lines : 1)}px`, transform: `translateY(${at * rowHeight}px)` }}>
                   {row.type === "event" ? (
                     <Event
                       entry={entries[row.index]}
                       index={row.index}
                       selected={row.index === selected}
-                      position={(rows.placeOf.get(row.index) ?? 0) + 1}
+                      position={(rows.placeOf(row.index) ?? 0) + 1}
                       total={rows.events.length}
                       onSelect={onSelect}
                     />
                   ) : (
-                    <div aria-hidden="true">
-                      <Head row={row} runs={runs} />
-                    </div>
+                    <div aria-hidden="true">{row.type === "outcome" ? <Outcome run={runs.get(row.uid)} /> : <Head row={row} runs={runs} />}</div>
                   )}
                 </div>
               ))}
@@ -111,24 +113,40 @@ export function EventList({ entries, runs, rows, selected, onSelect, onOpen }: P
           ))}
         </div>
       </div>
+      <p class="visually-hidden" id="list-outcomes">
+        {outcomes(rows, runs)}
+      </p>
     </div>
   );
+}
+
+/** outcomes are the runs that did not succeed, for those who do not see their heads. */
+function outcomes(rows: Rows, runs: ReadonlyMap<string, Run>): string {
+  return rows
+    .sections()
+    .flatMap((section) => {
+      const head = rows.at(section);
+      const run = head?.type === "run" ? runs.get(head.uid) : undefined;
+      return run === undefined || run.status === "succeeded" ? [] : [`Run ${run.name ?? run.uid}: ${runStatus(run)}. ${run.message ?? ""}`];
+    })
+    .slice(0, 20)
+    .join(" ");
 }
 
 interface Group {
   key: string;
   label: string;
-  rows: { row: Row; at: number }[];
+  rows: { row: Exclude<Row, { type: "filler" }>; at: number }[];
 }
 
 /** groups puts the rows in view into those of one run each, so that a screen reader hears the run's name. */
-function groups(rows: readonly Row[], first: number, last: number): Group[] {
+function groups(rows: Rows, first: number, last: number): Group[] {
   const out: Group[] = [];
   for (let at = first; at < last; at++) {
-    const row = rows[at];
-    if (!row) continue;
-    if (row.type !== "event" || out.length === 0) {
-      const head = row.type === "event" ? headOf(rows, at) : row;
+    const row = rows.at(at);
+    if (!row || row.type === "filler") continue;
+    if (row.type === "run" || row.type === "untimed" || out.length === 0) {
+      const head = rows.headOf(at);
       out.push({ key: head?.type === "run" ? head.uid : "untimed", label: head === null ? "Events" : headLabel(head), rows: [] });
     }
     out.at(-1)?.rows.push({ row, at });
@@ -136,28 +154,33 @@ function groups(rows: readonly Row[], first: number, last: number): Group[] {
   return out;
 }
 
-type HeadRow = Exclude<Row, { type: "event" }>;
+type Titled = Exclude<HeadRow, { type: "outcome" }>;
 
-function headOf(rows: readonly Row[], at: number): HeadRow | null {
-  for (let i = Math.min(at, rows.length - 1); i >= 0; i--) {
-    const row = rows[i];
-    if (row && row.type !== "event") return row;
-  }
-  return null;
-}
-
-function headLabel(row: HeadRow): string {
+function headLabel(row: Titled): string {
   if (row.type === "untimed") return noTime;
   return row.uid === "" ? "Events without a run" : `Run ${row.name || row.uid}`;
 }
 
-function Head({ row, runs }: { row: HeadRow; runs: ReadonlyMap<string, Run> }) {
+function Head({ row, runs }: { row: Titled; runs: ReadonlyMap<string, Run> }) {
   const run = row.type === "run" ? runs.get(row.uid) : undefined;
   return (
     <div class={`list-head${row.type === "untimed" ? " untimed" : ""}`}>
       <b>{headLabel(row)}</b>
-      {run && run.status !== "succeeded" && <span class={`chip ${run.status === "running" ? "live" : "bad"}`}>{run.reason ?? run.status}</span>}
+      {run && run.status !== "succeeded" && <span class={`chip ${chipOf(run)}`}>{runStatus(run)}</span>}
       <span class="muted">{run ? runSummary(run) : plural(row.events, "event")}</span>
+    </div>
+  );
+}
+
+function chipOf(run: Run): string {
+  return run.status === "running" ? "live" : run.status === "failed" ? "bad" : "";
+}
+
+/** Outcome says in the run's own words why it did not succeed. */
+function Outcome({ run }: { run: Run | undefined }) {
+  return (
+    <div class={`list-outcome ${run?.status ?? ""}`} title={run?.message}>
+      {run?.message}
     </div>
   );
 }
@@ -176,6 +199,7 @@ function Event({ entry, index, selected, position, total, onSelect }: EventProps
   if (!entry || !kind) return null;
   const took = durationOf(entry);
   const severity = severityOf(entry);
+  const purpose = purposeLabel(entry);
   return (
     <div
       id={`event-${index}`}
@@ -195,8 +219,8 @@ function Event({ entry, index, selected, position, total, onSelect }: EventProps
       <span class="event-title" title={entry.title}>
         {entry.title}
         {entry.server && <span class="muted"> · {entry.server}</span>}
-        {entry.purpose !== undefined && entry.purpose !== "main" && <span class="muted"> · {entry.purpose}</span>}
       </span>
+      {purpose !== "" && <span class="chip purpose">{purpose}</span>}
       {severity !== "normal" && <span class="event-status">{entry.status}</span>}
       <span class="event-tokens">{tokens(entry.usage)}</span>
       <span class="event-duration">{took === null ? "" : duration(took)}</span>

@@ -26,9 +26,10 @@ export function time(micros: number, clock: Clock): string {
   return `${two(h)}:${two(m)}:${two(s)}.${String(ms).padStart(3, "0")}`;
 }
 
-/** shortTime writes a time of day with as many places as a step of the axis needs. */
+/** shortTime writes a time of day with as many places as a step of the axis needs, and at midnight the day that begins. */
 export function shortTime(micros: number, clock: Clock, step: number): string {
   const { h, m, s, ms } = fields(micros, clock);
+  if (step >= 60_000_000 && h === 0 && m === 0) return date(micros, clock).slice(5, 10);
   if (step >= 60_000_000) return `${two(h)}:${two(m)}`;
   const whole = `${two(h)}:${two(m)}:${two(s)}`;
   if (step >= 1_000_000) return whole;

@@ -33,3 +33,8 @@ export function kindOf(entry: Entry): Kind | null {
       return "unknown";
   }
 }
+
+/** purposeLabel tells requests that stand beside the conversation from those of it; empty for the latter. */
+export function purposeLabel(entry: Pick<Entry, "purpose">): string {
+  return entry.purpose === undefined || entry.purpose === "main" ? "" : entry.purpose;
+}

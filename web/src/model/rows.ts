@@ -1,120 +1,262 @@
-import type { Entry } from "../api/schema";
-import { kindLabels, kindOf, type Kind } from "./kind";
+import type { Entry, Run } from "../api/schema";
+import { kindLabels, kindOf, kinds, type Kind } from "./kind";
+import type { Loaded } from "./trajectory";
 
-/** A row of the event list. Event rows name their entry by its index. */
-export type Row =
+/** What heads a group of rows. An outcome says why a run did not succeed, in as many rows as its words need. */
+export type Head =
   | { readonly type: "run"; readonly uid: string; readonly name: string; readonly events: number }
-  | { readonly type: "untimed"; readonly events: number }
-  | { readonly type: "event"; readonly index: number };
+  | { readonly type: "outcome"; readonly uid: string; readonly name: string; readonly lines: number }
+  | { readonly type: "untimed"; readonly events: number };
+
+/** A row of the event list. Event rows name their entry by its index. What an outcome takes further is filler. */
+export type Row = Head | { readonly type: "event"; readonly index: number } | { readonly type: "filler" };
 
 export interface Filter {
   readonly agent: string;
   /** null for all. */
   readonly types: readonly Kind[] | null;
+  /** The name or UID of a run; null for all. */
+  readonly run: string | null;
   readonly search: string;
 }
 
-export interface Rows {
-  readonly rows: readonly Row[];
-  /** Indexes of the listed entries, in the order of their rows. */
-  readonly events: readonly number[];
-  /** The row of each listed entry, and its place among the events. */
-  readonly rowOf: ReadonlyMap<number, number>;
-  readonly placeOf: ReadonlyMap<number, number>;
-  /** Events of the agent that type and search filter away. */
-  readonly filtered: number;
-  /** Lifecycle records of the agent, which no filter shows. */
-  readonly lifecycle: number;
+/** What rows are made of. */
+export type Source = Pick<Loaded, "entries" | "byAgent" | "runs">;
+
+const filler = -0x7fffffff;
+
+/** Rows are what the list shows, kept as numbers: a hundred thousand rows are made anew with every letter of a search. */
+export class Rows {
+  constructor(
+    /** The index of an event, or ~n for the head number n. */
+    private readonly lines: Int32Array,
+    private readonly heads: readonly Head[],
+    /** The rows of the heads, ascending. */
+    private readonly headRows: readonly number[],
+    /** Indexes of the listed entries, in the order of their rows. */
+    readonly events: Int32Array,
+    private readonly rowAt: Int32Array,
+    private readonly placeAt: Int32Array,
+    /** Events of the agent that filters leave out. */
+    readonly filtered: number,
+    /** Lifecycle records of the agent, which no filter shows. */
+    readonly lifecycle: number,
+  ) {}
+
+  get count(): number {
+    return this.lines.length;
+  }
+
+  at(row: number): Row | undefined {
+    const line = this.lines[row];
+    if (line === undefined) return undefined;
+    if (line >= 0) return { type: "event", index: line };
+    return line === filler ? { type: "filler" } : this.heads[~line];
+  }
+
+  /** rowOf is the row of an entry, undefined when it is not listed. */
+  rowOf(index: number): number | undefined {
+    const row = this.rowAt[index];
+    return row === undefined || row < 0 ? undefined : row;
+  }
+
+  /** placeOf is the place of an entry among the listed ones, from 0. */
+  placeOf(index: number): number | undefined {
+    const place = this.placeAt[index];
+    return place === undefined || place < 0 ? undefined : place;
+  }
+
+  /** headOf is the run or section that a row stands in. */
+  headOf(row: number): Exclude<Head, { type: "outcome" }> | null {
+    for (let at = this.headBefore(row); at >= 0; at--) {
+      const head = this.heads[at];
+      if (head && head.type !== "outcome") return head;
+    }
+    return null;
+  }
+
+  /** sections are the rows at which runs and sections begin. */
+  sections(): number[] {
+    return this.headRows.filter((_, n) => this.heads[n]?.type !== "outcome");
+  }
+
+  private headBefore(row: number): number {
+    let low = 0;
+    let high = this.headRows.length;
+    while (low < high) {
+      const mid = (low + high) >> 1;
+      if ((this.headRows[mid] ?? 0) <= row) low = mid + 1;
+      else high = mid;
+    }
+    return low - 1;
+  }
 }
 
-/** rowsOf lists an agent's entries, grouped by run in the order in which the runs began; those without a time stand last. */
-export function rowsOf(entries: readonly Entry[], filter: Filter): Rows {
-  const words = filter.search.toLowerCase().split(/\s+/).filter((word) => word !== "");
-  const groups = new Map<string, { name: string; events: number[] }>();
+interface Group {
+  readonly uid: string;
+  readonly name: string;
+  readonly events: number[];
+  /** When the run began, as far as that is known. */
+  begins: number;
+}
+
+/**
+ * rowsOf lists an agent's entries, grouped by run in the order in which the runs began; those without a time stand last. A run
+ * has its head also when it has nothing to list: how it ended is all there is to know of it then.
+ */
+export function rowsOf({ entries, byAgent, runs }: Source, filter: Filter): Rows {
+  const listed = new Uint8Array(kinds.length);
+  kinds.forEach((kind, n) => (listed[n] = filter.types === null || filter.types.includes(kind) ? 1 : 0));
+  const matches = matcher(filter.search);
+  const groups = new Map<string, Group>();
   const untimed: number[] = [];
-  let filtered = 0;
-  let lifecycle = 0;
-  entries.forEach((entry, index) => {
-    if (entry.agent !== filter.agent) return;
+  let [filtered, lifecycle] = [0, 0];
+  let last: Group | undefined;
+  for (const index of byAgent.get(filter.agent) ?? []) {
+    const entry = entries[index] as Entry;
     const kind = kindOf(entry);
     if (kind === null) {
       lifecycle++;
-      return;
+      continue;
     }
-    if ((filter.types !== null && !filter.types.includes(kind)) || !matches(entry, kind, words)) {
+    if (listed[kinds.indexOf(kind)] === 0 || !inRun(entry, filter.run) || !matches(entry, kind)) {
       filtered++;
-      return;
+      continue;
     }
     if (entry.capturedAt === undefined) {
       untimed.push(index);
-      return;
+      continue;
     }
     const uid = entry.run?.uid ?? "";
-    const group = groups.get(uid);
-    if (group) group.events.push(index);
-    else groups.set(uid, { name: entry.run?.name ?? "", events: [index] });
-  });
-  return { ...flat(groups, untimed), filtered, lifecycle };
-}
-
-function flat(groups: ReadonlyMap<string, { name: string; events: number[] }>, untimed: readonly number[]): Omit<Rows, "filtered" | "lifecycle"> {
-  const rows: Row[] = [];
-  const events: number[] = [];
-  const rowOf = new Map<number, number>();
-  const placeOf = new Map<number, number>();
-  const add = (index: number) => {
-    rowOf.set(index, rows.length);
-    placeOf.set(index, events.length);
-    rows.push({ type: "event", index });
-    events.push(index);
-  };
-  for (const [uid, group] of groups) {
-    rows.push({ type: "run", uid, name: group.name, events: group.events.length });
-    group.events.forEach(add);
+    if (last === undefined || last.uid !== uid) {
+      last = groups.get(uid) ?? { uid, name: entry.run?.name ?? "", events: [], begins: runs.get(uid)?.startedAt ?? entry.capturedAt };
+      groups.set(uid, last);
+    }
+    last.events.push(index);
   }
-  if (untimed.length > 0) rows.push({ type: "untimed", events: untimed.length });
-  untimed.forEach(add);
-  return { rows, events, rowOf, placeOf };
+  bare(groups, runs, filter);
+  return flat([...groups.values()].sort((a, b) => a.begins - b.begins), untimed, runs, entries.length, { filtered, lifecycle });
 }
 
-/** matches looks at what the index has of an entry: contents are not loaded and not searched. */
-function matches(entry: Entry, kind: Kind, words: readonly string[]): boolean {
-  if (words.length === 0) return true;
-  const text = [
-    `#${entry.sequence}`,
-    kindLabels[kind],
-    entry.title,
-    entry.status,
-    entry.server,
-    entry.model,
-    entry.stopReason,
-    entry.toolCallId,
-    entry.run?.name,
-    entry.purpose,
-  ]
-    .join("\n")
-    .toLowerCase();
-  return words.every((word) => text.includes(word));
+function inRun(entry: Entry, run: string | null): boolean {
+  return run === null || entry.run?.uid === run || entry.run?.name === run;
+}
+
+/** bare adds the runs that have nothing to list, unless a filter asks for something that they do not have. */
+function bare(groups: Map<string, Group>, runs: ReadonlyMap<string, Run>, filter: Filter): void {
+  if (filter.types !== null) return;
+  const words = wordsOf(filter.search);
+  for (const run of runs.values()) {
+    if (run.agent !== filter.agent || groups.has(run.uid)) continue;
+    if (filter.run !== null && filter.run !== run.uid && filter.run !== run.name) continue;
+    const text = `run ${run.name ?? run.uid} ${run.status} ${run.reason ?? ""} ${run.message ?? ""}`.toLowerCase();
+    if (!words.every((word) => text.includes(word))) continue;
+    groups.set(run.uid, { uid: run.uid, name: run.name ?? "", events: [], begins: run.startedAt ?? run.endedAt ?? Infinity });
+  }
+}
+
+/** How many letters of a message fit into one row of the narrowest list, and how many rows a message takes at most. */
+const lettersPerRow = 60;
+const mostLines = 4;
+
+function linesOf(run: Run | undefined): number {
+  if (run?.message === undefined || run.message === "" || run.status === "succeeded") return 0;
+  return Math.min(Math.ceil(run.message.length / lettersPerRow), mostLines);
+}
+
+function flat(groups: readonly Group[], untimed: readonly number[], runs: ReadonlyMap<string, Run>, total: number, counts: { filtered: number; lifecycle: number }): Rows {
+  const events = groups.reduce((sum, group) => sum + group.events.length, untimed.length);
+  const extra = groups.reduce((sum, group) => sum + 1 + linesOf(runs.get(group.uid)), untimed.length > 0 ? 1 : 0);
+  const lines = new Int32Array(events + extra);
+  const order = new Int32Array(events);
+  const rowAt = new Int32Array(total).fill(-1);
+  const placeAt = new Int32Array(total).fill(-1);
+  const heads: Head[] = [];
+  const headRows: number[] = [];
+  let [row, place] = [0, 0];
+  const head = (one: Head) => {
+    headRows.push(row);
+    lines[row++] = ~(heads.push(one) - 1);
+  };
+  const add = (index: number) => {
+    rowAt[index] = row;
+    placeAt[index] = place;
+    order[place++] = index;
+    lines[row++] = index;
+  };
+  for (const { uid, name, events: own } of groups) {
+    head({ type: "run", uid, name, events: own.length });
+    const outcome = linesOf(runs.get(uid));
+    if (outcome > 0) head({ type: "outcome", uid, name, lines: outcome });
+    for (let line = 1; line < outcome; line++) lines[row++] = filler;
+    own.forEach(add);
+  }
+  if (untimed.length > 0) head({ type: "untimed", events: untimed.length });
+  untimed.forEach(add);
+  return new Rows(lines, heads, headRows, order, rowAt, placeAt, counts.filtered, counts.lifecycle);
+}
+
+function wordsOf(search: string): string[] {
+  return search.toLowerCase().split(/\s+/).filter((word) => word !== "");
+}
+
+/**
+ * matcher looks at what the index has of an entry: contents are not loaded and not searched. Most fields have few values, so
+ * that each of these is looked at once and not with every entry.
+ */
+function matcher(search: string): (entry: Entry, kind: Kind) => boolean {
+  const words = wordsOf(search);
+  if (words.length === 0) return () => true;
+  const tests = words.map((word) => {
+    const known = new Map<string, boolean>();
+    const numbered = /^#?\d+$/.test(word);
+    const has = (text: string | undefined): boolean => {
+      if (text === undefined) return false;
+      let found = known.get(text);
+      if (found === undefined) known.set(text, (found = text.toLowerCase().includes(word)));
+      return found;
+    };
+    return (entry: Entry, kind: Kind): boolean =>
+      has(entry.title) ||
+      has(entry.status) ||
+      has(kindLabels[kind]) ||
+      has(entry.server) ||
+      has(entry.model) ||
+      has(entry.run?.name) ||
+      has(entry.stopReason) ||
+      has(entry.purpose) ||
+      (numbered && `#${entry.sequence}`.includes(word)) ||
+      (entry.toolCallId !== undefined && entry.toolCallId.toLowerCase().includes(word));
+  });
+  return (entry, kind) => tests.every((test) => test(entry, kind));
 }
 
 /** step is the listed event before or after one that may itself not be listed. */
 export function step(rows: Rows, from: number | null, by: 1 | -1): number | null {
   if (rows.events.length === 0) return null;
   if (from === null) return (by === 1 ? rows.events[0] : rows.events.at(-1)) ?? null;
-  const at = rows.placeOf.get(from);
+  const at = rows.placeOf(from);
   if (at !== undefined) return rows.events[at + by] ?? null;
   const next = by === 1 ? rows.events.find((index) => index > from) : rows.events.findLast((index) => index < from);
   return next ?? null;
 }
 
-/** stepRun is the first event of the run before or after the one that an event stands in. */
+/** hit is the listed event before or after one, from the last on again from the first. */
+export function hit(rows: Rows, from: number | null, by: 1 | -1): number | null {
+  return step(rows, from, by) ?? step(rows, null, by);
+}
+
+/** stepRun is the first event of the run with events that stands before or after the one of an event. */
 export function stepRun(rows: Rows, from: number | null, by: 1 | -1): number | null {
-  const heads = rows.rows.flatMap((row, at) => (row.type === "event" ? [] : [at]));
-  const at = from === null ? -1 : (rows.rowOf.get(from) ?? -1);
-  const head = by === 1 ? heads.find((row) => row > at) : heads.filter((row) => row < at).at(-2);
-  if (head === undefined) return null;
-  const first = rows.rows[head + 1];
-  return first?.type === "event" ? first.index : null;
+  const at = from === null ? -1 : (rows.rowOf(from) ?? -1);
+  const firsts = rows.sections().flatMap((section) => {
+    let row = section + 1;
+    for (let next = rows.at(row); next?.type === "outcome" || next?.type === "filler"; next = rows.at(row)) row++;
+    const first = rows.at(row);
+    return first?.type === "event" ? [{ section, index: first.index }] : [];
+  });
+  const next = by === 1 ? firsts.find((first) => first.section > at) : firsts.filter((first) => first.section < at).at(-2);
+  return next?.index ?? null;
 }
 
 /** stepTo is the next or previous listed event for which a test holds. */

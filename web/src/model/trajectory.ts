@@ -2,7 +2,10 @@ import type { Agent, Counts, Entry, Notice, RealTime, Run, SessionSummary, Traje
 import { severities, type Placed, type Severity } from "../timeline/lanes";
 import { kindOf } from "./kind";
 
-/** A session's trajectory as far as it was read. Values are replaced, never changed. */
+/**
+ * A session's trajectory as far as it was read. A page that only adds is added in place, so that a long reading costs what
+ * its pages cost: whoever remembers something about it does so for the value itself, not for its lists.
+ */
 export interface Loaded {
   readonly session: SessionSummary;
   readonly agents: readonly Agent[];
@@ -10,6 +13,16 @@ export interface Loaded {
   /** Timed entries in the order of capture, then those without a time. */
   readonly entries: readonly Entry[];
   readonly byId: ReadonlyMap<string, number>;
+  /** The indexes of each agent's entries, ascending. */
+  readonly byAgent: ReadonlyMap<string, readonly number[]>;
+  /** How many of the entries have a time. */
+  readonly timed: number;
+  /** Whether there are events of a kind that the page does not know. */
+  readonly unknown: boolean;
+  /** How many entries that the viewer lists the last page added. */
+  readonly added: number;
+  /** How many of the oldest entries were let go because there are more than the page holds. */
+  readonly dropped: number;
   readonly notices: readonly Notice[];
   readonly realTime: RealTime;
   readonly counts: Counts;
@@ -19,21 +32,33 @@ export interface Loaded {
   readonly partial: boolean;
 }
 
+interface Lists {
+  readonly entries: Entry[];
+  readonly byId: Map<string, number>;
+  readonly byAgent: Map<string, number[]>;
+  readonly timed: number;
+  readonly unknown: boolean;
+}
+
 /** join adds a page to what was read before. An entry that comes again replaces the older one of its id. */
 export function join(before: Loaded | null, page: Trajectory): Loaded {
-  const entries = new Map<string, Entry>();
-  for (const entry of before?.entries ?? []) entries.set(entry.id, entry);
-  for (const entry of page.entries) entries.set(entry.id, entry);
-  for (const entry of page.untimed) entries.set(entry.id, entry);
+  const read = [...page.entries, ...page.untimed];
+  share(read);
+  let added = 0;
+  let again = false;
+  for (const entry of read) {
+    if (before?.byId.has(entry.id)) again = true;
+    else if (!entry.hidden) added++;
+  }
   const runs = new Map(before?.runs);
   for (const run of page.runs) runs.set(run.uid, run);
-  const sorted = inOrder([...entries.values()]);
   return {
     session: page.session,
     agents: page.agents,
     runs,
-    entries: sorted,
-    byId: new Map(sorted.map((entry, index) => [entry.id, index])),
+    ...(before === null ? index(inOrder(read)) : !again && follows(before, read) ? append(before, read) : merge(before, read)),
+    added,
+    dropped: before?.dropped ?? 0,
     notices: page.notices,
     realTime: page.realTime,
     counts: page.counts,
@@ -42,14 +67,87 @@ export function join(before: Loaded | null, page: Trajectory): Loaded {
   };
 }
 
+/** newest lets the oldest entries go where there are more than so many. */
+export function newest(loaded: Loaded, most: number): Loaded {
+  const over = loaded.entries.length - most;
+  if (over <= 0) return loaded;
+  return { ...loaded, ...index(loaded.entries.slice(over)), dropped: loaded.dropped + over };
+}
+
+/** The fields of entries whose values come again and again. Parsed JSON has a text of its own for each of them. */
+const repeated = ["agent", "title", "model", "server", "event", "requestExecutionId", "responseId", "inputId"] as const;
+
+/** share lets equal texts of a page's entries be one, which makes a long session half as large in memory. */
+function share(entries: readonly Entry[]): void {
+  const texts = new Map<string, string>();
+  const runs = new Map<string, NonNullable<Entry["run"]>>();
+  for (const entry of entries) {
+    for (const field of repeated) {
+      const text = entry[field];
+      if (text === undefined) continue;
+      const known = texts.get(text);
+      if (known === undefined) texts.set(text, text);
+      else entry[field] = known;
+    }
+    if (entry.run === undefined) continue;
+    const known = runs.get(entry.run.uid);
+    if (known === undefined) runs.set(entry.run.uid, entry.run);
+    else if (known.name === entry.run.name) entry.run = known;
+  }
+}
+
+const timeOf = (entry: Entry): number => entry.capturedAt ?? Infinity;
+
+/** follows says whether entries can stand behind those that were read before. */
+function follows(before: Loaded, read: readonly Entry[]): boolean {
+  let last = before.entries.length === 0 ? -Infinity : timeOf(before.entries[before.entries.length - 1] as Entry);
+  for (const entry of read) {
+    const time = timeOf(entry);
+    if (time < last) return false;
+    last = time;
+  }
+  return true;
+}
+
+function append(before: Loaded, read: readonly Entry[]): Lists {
+  // The lists are those of index: nothing else makes them.
+  const entries = before.entries as Entry[];
+  const byId = before.byId as Map<string, number>;
+  const byAgent = before.byAgent as Map<string, number[]>;
+  let { timed, unknown } = before;
+  for (const entry of read) {
+    const at = entries.push(entry) - 1;
+    byId.set(entry.id, at);
+    const own = byAgent.get(entry.agent);
+    if (own) own.push(at);
+    else byAgent.set(entry.agent, [at]);
+    if (entry.capturedAt !== undefined) timed++;
+    unknown ||= kindOf(entry) === "unknown";
+  }
+  return { entries, byId, byAgent, timed, unknown };
+}
+
+function merge(before: Loaded, read: readonly Entry[]): Lists {
+  const entries = [...before.entries];
+  for (const entry of read) {
+    const at = before.byId.get(entry.id);
+    if (at === undefined) entries.push(entry);
+    else entries[at] = entry;
+  }
+  return index(inOrder(entries));
+}
+
+function index(entries: readonly Entry[]): Lists {
+  return append({ entries: [], byId: new Map(), byAgent: new Map(), timed: 0, unknown: false } as unknown as Loaded, entries);
+}
+
 /** Pages come in order, so that there is work only where a later reading brought something captured earlier. */
 function inOrder(entries: Entry[]): Entry[] {
-  const time = (entry: Entry) => entry.capturedAt ?? Infinity;
-  const sorted = entries.every((entry, i) => i === 0 || time(entries[i - 1] ?? entry) <= time(entry));
+  const sorted = entries.every((entry, i) => i === 0 || timeOf(entries[i - 1] ?? entry) <= timeOf(entry));
   if (sorted) return entries;
   return entries
     .map((entry, i) => ({ entry, i }))
-    .sort((a, b) => compare(time(a.entry), time(b.entry)) || compare(a.entry.agent, b.entry.agent) || a.i - b.i)
+    .sort((a, b) => compare(timeOf(a.entry), timeOf(b.entry)) || compare(a.entry.agent, b.entry.agent) || a.i - b.i)
     .map(({ entry }) => entry);
 }
 

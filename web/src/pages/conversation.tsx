@@ -11,6 +11,7 @@ import { Notices } from "../ui/notices";
 import { dayClock } from "../ui/preferences";
 import { Loading, Problem, State } from "../ui/problem";
 import { Ring } from "../ui/ring";
+import { SessionName } from "../ui/session-name";
 import { Status } from "../ui/status";
 
 interface Props {
@@ -40,7 +41,7 @@ export function Conversation({ namespace, name, agent, message }: Props) {
     <Frame
       title={
         <>
-          <h1 title={`${namespace} / ${name}`}>{session.value?.session.title || name}</h1>
+          <SessionName namespace={namespace} name={name} title={session.value?.session.title} />
           <a class="entry" href={link(trajectory)} onClick={follow(trajectory)}>
             Trajectory
           </a>
@@ -57,7 +58,7 @@ export function Conversation({ namespace, name, agent, message }: Props) {
       }
     >
       <main class="page conversation" ref={page}>
-        <Facts session={session.value} namespace={namespace} agent={agent} />
+        <Facts session={session.value} agent={agent} />
         <Notices notices={merge(session.value?.notices, history.notices)} />
         {failed !== null && <Problem error={failed} subject="session" namespace={namespace} onRetry={refresh} />}
         {history.previous !== undefined && (
@@ -135,10 +136,9 @@ function merge(...lists: (readonly Notice[] | undefined)[]): Notice[] {
   return [...new Map(all.map((notice) => [JSON.stringify(notice), notice])).values()];
 }
 
-function Facts({ session, namespace, agent }: { session: Session | null; namespace: string; agent: string | null }) {
+function Facts({ session, agent }: { session: Session | null; agent: string | null }) {
   const summary = session?.session;
   const facts = [
-    namespace,
     agent === null ? "" : `agent ${agent}`,
     summary?.model ? `${summary.model.provider} / ${summary.model.id}` : "",
     summary?.runs === undefined ? "" : plural(summary.runs, "run"),

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api/client";
-import { download, save, type Exported } from "../api/export";
+import { download, exportFormats, save, type Exported, type ExportFormat } from "../api/export";
 import { bytes, count, plural } from "../model/format";
 import { Dialog } from "../ui/dialog";
 import { Problem } from "../ui/problem";
@@ -17,15 +17,22 @@ type Step =
   | { at: "done"; result: Exported }
   | { at: "failed"; error: unknown };
 
+const formats: Readonly<Record<ExportFormat, { label: string; about: string }>> = {
+  ndjson: { label: "NDJSON", about: "All evidence, a line for each record. The last line holds the count and a checksum, which are verified here." },
+  "otlp-json": { label: "OpenTelemetry (OTLP-JSON)", about: "Runs, requests and tools as spans of the GenAI conventions, for a tracing back end. Lifecycle details are left out." },
+  atif: { label: "ATIF", about: "The agent trajectory interchange format: steps with tool calls and observations, for evaluation tools." },
+};
+
 /** ExportDialog warns of what an export can hold, reads it and says whether it is whole. */
 export function ExportDialog({ namespace, name, onClose }: Props) {
   const [step, setStep] = useState<Step>({ at: "asking" });
+  const [format, setFormat] = useState<ExportFormat>("ndjson");
   const abort = useRef(new AbortController());
   useEffect(() => () => abort.current.abort(), []);
   const start = async () => {
     setStep({ at: "reading", bytes: 0 });
     try {
-      const result = await download(namespace, name, (n) => setStep({ at: "reading", bytes: n }), abort.current.signal);
+      const result = await download({ namespace, name, format }, (n) => setStep({ at: "reading", bytes: n }), abort.current.signal);
       if (result.complete) save(result.blob, result.fileName);
       setStep({ at: "done", result });
     } catch (error) {
@@ -43,8 +50,20 @@ export function ExportDialog({ namespace, name, onClose }: Props) {
             The file holds prompts, answers, tool calls and their results. Credential fields are redacted, but free text can hold sensitive content:
             handle it accordingly.
           </p>
-          <p>
-            It has all records of the session as NDJSON, whatever the list shows. It is evidence, not a backup: files, processes and the state of other
+          <fieldset class="formats">
+            <legend>Format</legend>
+            {exportFormats.map((one) => (
+              <label key={one} class="format">
+                <input type="radio" name="format" value={one} checked={one === format} onChange={() => setFormat(one)} />
+                <span>
+                  <b>{formats[one].label}</b>
+                  <small>{formats[one].about}</small>
+                </span>
+              </label>
+            ))}
+          </fieldset>
+          <p class="muted">
+            The file has the whole session, whatever the list shows. It is evidence, not a backup: files, processes and the state of other
             services are not in it.
           </p>
           <div class="button-row end">
@@ -65,18 +84,17 @@ export function ExportDialog({ namespace, name, onClose }: Props) {
 }
 
 function Result({ result, onClose }: { result: Exported; onClose: () => void }) {
-  const size = `${plural(result.records, "record")}, ${bytes(result.bytes)}`;
+  const records = result.records === null ? "" : `${plural(result.records, "record")}, `;
   return (
     <>
       {result.complete ? (
         <p role="status">
-          <b>The export is complete:</b> {size}. {result.hash === "verified" ? "Its checksum was verified." : "Its checksum stands in its last line."}
+          <b>The export is complete:</b> {records}
+          {bytes(result.bytes)}. {proof(result)}
         </p>
       ) : (
         <p class="warning" role="alert">
-          {result.hash === "wrong"
-            ? "The export’s checksum is not that of what arrived. It is not complete."
-            : `Export ended before its completion record. It is not complete: ${count(result.bytes)} bytes arrived.`}
+          {broken(result)}
         </p>
       )}
       <div class="button-row end">
@@ -91,4 +109,15 @@ function Result({ result, onClose }: { result: Exported; onClose: () => void }) 
       </div>
     </>
   );
+}
+
+function proof(result: Exported): string {
+  if (result.format !== "ndjson") return "The transfer came to its proper end.";
+  return result.hash === "verified" ? "Its checksum was verified." : "Its checksum stands in its last line.";
+}
+
+function broken(result: Exported): string {
+  const arrived = `It is not complete: ${count(result.bytes)} bytes arrived.`;
+  if (result.hash === "wrong") return "The export’s checksum is not that of what arrived. It is not complete.";
+  return result.format === "ndjson" ? `Export ended before its completion record. ${arrived}` : `The transfer of the export broke off. ${arrived}`;
 }

@@ -1,3 +1,4 @@
+import { useEffect, useRef } from "preact/hooks";
 import type { Jump } from "../details/model-input";
 import { kindOf } from "../model/kind";
 import { step, stepRun, stepTo, type Rows } from "../model/rows";
@@ -21,7 +22,11 @@ interface Commands {
   onRefresh: () => void;
   onClose: () => void;
   onHelp: () => void;
+  /** The search box, and what leads to it also from another pane. */
   search: { current: HTMLInputElement | null };
+  onFind: () => void;
+  /** Brings the selected mark to the middle of the timeline; a second time makes it fill the width. */
+  centre: { current: (() => void) | null };
   jump: { current: ((to: Jump) => void) | null };
 }
 
@@ -65,7 +70,8 @@ export function usePageKeys(c: Commands): void {
     "g s": () => c.jump.current?.("system"),
     "g f": () => c.jump.current?.("first"),
     "g n": () => c.jump.current?.("newest"),
-    "/": () => c.search.current?.focus(),
+    f: () => c.centre.current?.(),
+    "/": c.onFind,
     R: c.onRefresh,
     "?": c.onHelp,
     F6: () => cyclePane(1),
@@ -80,6 +86,22 @@ export function usePageKeys(c: Commands): void {
       c.onClose();
     },
   });
+}
+
+/** useFindKey makes the browser's key for finding lead to the search box; pressed there, it is the browser's. */
+export function useFindKey(search: { current: HTMLInputElement | null }, onFind: () => void): void {
+  const latest = useRef(onFind);
+  latest.current = onFind;
+  useEffect(() => {
+    const onKeyDown = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() !== "f" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
+      if (document.activeElement === search.current || document.querySelector("dialog[open], .sign-in") !== null) return;
+      event.preventDefault();
+      latest.current();
+    };
+    addEventListener("keydown", onKeyDown);
+    return () => removeEventListener("keydown", onKeyDown);
+  }, []);
 }
 
 /** alongRow is the mark before or after one in its row of the timeline. */

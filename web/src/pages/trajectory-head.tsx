@@ -4,6 +4,7 @@ import { follow, link } from "../navigation";
 import type { Reader } from "../trajectory-reader";
 import { Icon } from "../ui/icons";
 import { dayClock } from "../ui/preferences";
+import { SessionName } from "../ui/session-name";
 import { Status } from "../ui/status";
 
 /** Title names the session; the entry beside it leads back to the conversation. */
@@ -11,7 +12,7 @@ export function Title({ namespace, name, session }: { namespace: string; name: s
   const conversation = { page: "conversation", namespace, name, agent: null, message: null } as const;
   return (
     <>
-      <h1 title={`${namespace} / ${name}`}>{session?.title || name}</h1>
+      <SessionName namespace={namespace} name={name} title={session?.title} />
       <a class="entry" href={link(conversation)} onClick={follow(conversation)}>
         Conversation
       </a>
@@ -23,6 +24,8 @@ export function Title({ namespace, name, session }: { namespace: string; name: s
 
 interface ActionsProps {
   reader: Reader;
+  /** Whether there is something to export for the reader. */
+  exportable: boolean;
   onRefresh: () => void;
   onExport: () => void;
   onHelp: () => void;
@@ -30,10 +33,12 @@ interface ActionsProps {
 }
 
 /** Actions says what was read and when, and holds what can be done with the page as a whole. */
-export function Actions({ reader, onRefresh, onExport, onHelp, onClose }: ActionsProps) {
+export function Actions({ reader, exportable, onRefresh, onExport, onHelp, onClose }: ActionsProps) {
   const loaded = reader.loaded.value;
   const readAt = reader.readAt.value;
-  const all = loaded !== null && !loaded.partial;
+  const progress = reader.progress.value;
+  const all = loaded !== null && !loaded.partial && progress === null;
+  const have = loaded === null ? 0 : loaded.entries.length + loaded.dropped;
   return (
     <>
       {loaded !== null && readAt !== null && (
@@ -41,10 +46,10 @@ export function Actions({ reader, onRefresh, onExport, onHelp, onClose }: Action
           {reader.news.value !== "" && `${reader.news.value} `}
           {all
             ? `Read ${time(readAt, dayClock()).slice(0, 8)} · ${count(loaded.entries.length)} of ${count(loaded.counts.entries)} records`
-            : `Loaded ${count(loaded.entries.length)} of ${count(loaded.counts.entries)}…`}
+            : `Loaded ${count(progress?.entries ?? have)} of ${count(progress?.of ?? loaded.counts.entries)}…`}
         </span>
       )}
-      {reader.busy.value && loaded !== null && loaded.partial ? (
+      {reader.busy.value && progress !== null ? (
         <button type="button" onClick={() => reader.stop()}>
           Stop
         </button>
@@ -54,7 +59,7 @@ export function Actions({ reader, onRefresh, onExport, onHelp, onClose }: Action
           {loaded?.partial ? "Continue" : "Refresh"}
         </button>
       )}
-      <button type="button" onClick={onExport}>
+      <button type="button" onClick={onExport} disabled={!exportable}>
         <Icon name="download" />
         Export
       </button>

@@ -3,9 +3,6 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { ApiError } from "../api/client";
 import type { Jump } from "../details/model-input";
 import { Pane as Details } from "../details/pane";
-import { EventList } from "../list/event-list";
-import { Filters } from "../list/filters";
-import { plural } from "../model/format";
 import { kindLabels, kindOf } from "../model/kind";
 import { rowsOf, type Rows } from "../model/rows";
 import type { Loaded } from "../model/trajectory";
@@ -15,13 +12,13 @@ import type { Route, Selection } from "../route";
 import { Timeline } from "../timeline/timeline";
 import { Reader } from "../trajectory-reader";
 import { Frame } from "../ui/frame";
+import { lazy } from "../ui/lazy-component";
 import { Notices } from "../ui/notices";
 import { listWidth, timelineHeight } from "../ui/preferences";
 import { Loading, Problem, State } from "../ui/problem";
 import { Splitter } from "../ui/splitter";
-import { ExportDialog } from "./export-dialog";
-import { HelpDialog } from "./help-dialog";
-import { usePageKeys } from "./page-keys";
+import { EventsPane } from "./events-pane";
+import { useFindKey, usePageKeys } from "./page-keys";
 import { Actions, Title } from "./trajectory-head";
 import { useSize } from "./use-size";
 
@@ -32,6 +29,9 @@ interface Props {
   /** What of the address could not be used. */
   notices: readonly string[];
 }
+
+const ExportDialog = lazy(() => import("./export-dialog").then((module) => module.ExportDialog));
+const HelpDialog = lazy(() => import("./help-dialog").then((module) => module.HelpDialog));
 
 /** Below this width the panes stand behind tabs instead of side by side. */
 const narrow = 800;
@@ -48,6 +48,10 @@ export function TrajectoryPage({ namespace, name, selection, notices }: Props) {
   }, []);
   onSignIn(() => void reader.refresh());
 
+  // A dialog that is closed tells so a moment later: by then another one can be open.
+  const closing = (which: string) => () => {
+    if (dialog.value === which) dialog.value = "";
+  };
   const close = () => go({ page: "conversation", namespace, name, agent: null, message: null });
   const loaded = reader.loaded.value;
   const error = reader.error.value;
@@ -58,6 +62,7 @@ export function TrajectoryPage({ namespace, name, selection, notices }: Props) {
       actions={
         <Actions
           reader={reader}
+          exportable={loaded !== null}
           onRefresh={refresh}
           onExport={() => (dialog.value = "export")}
           onHelp={() => (dialog.value = "help")}
@@ -73,7 +78,7 @@ export function TrajectoryPage({ namespace, name, selection, notices }: Props) {
         )}
         {error !== null && loaded === null && <Problem error={error} subject="session" namespace={namespace} onRetry={refresh} />}
         {loaded === null && error === null && <Loading what="Reading the trajectory" />}
-        {loaded !== null && loaded.counts.entries === 0 && !reader.busy.value && (
+        {loaded !== null && !begun(loaded) && !reader.busy.value && (
           <State title="This session has not run" icon="clock">
             <p>Events appear here after its first run.</p>
             <button type="button" onClick={refresh}>
@@ -81,7 +86,7 @@ export function TrajectoryPage({ namespace, name, selection, notices }: Props) {
             </button>
           </State>
         )}
-        {loaded !== null && loaded.counts.entries > 0 && (
+        {loaded !== null && begun(loaded) && (
           <Panes
             namespace={namespace}
             name={name}
@@ -96,10 +101,15 @@ export function TrajectoryPage({ namespace, name, selection, notices }: Props) {
           {reader.news.value}
         </p>
       </main>
-      {dialog.value === "export" && <ExportDialog namespace={namespace} name={name} onClose={() => (dialog.value = "")} />}
-      {dialog.value === "help" && <HelpDialog onClose={() => (dialog.value = "")} />}
+      {dialog.value === "export" && <ExportDialog namespace={namespace} name={name} onClose={closing("export")} />}
+      {dialog.value === "help" && <HelpDialog onClose={closing("help")} />}
     </Frame>
   );
+}
+
+/** begun says whether there is anything to show: a run that ended before its first request left no more than its end. */
+function begun(loaded: Loaded): boolean {
+  return loaded.counts.entries > 0 || loaded.runs.size > 0;
 }
 
 function Remarks({ reader, notices }: { reader: Reader; notices: readonly string[] }) {
@@ -149,19 +159,23 @@ function Panes({ namespace, name, loaded, selection, onRefresh, onClose, onHelp 
   const jump = useRef<((to: Jump) => void) | null>(null);
   const entered = useRef(false);
   const size = useSize(root);
+  const finding = useRef(false);
   const pane = useSignal<Pane>(selection.event === null ? "events" : "details");
 
+  const centre = useRef<(() => void) | null>(null);
+
   const agent = agentOf(loaded, selection);
-  const rows = useMemo(
-    () => rowsOf(loaded.entries, { agent, types: selection.types, search: selection.search }),
-    [loaded.entries, agent, selection.types, selection.search],
-  );
+  const { types, run, search: words } = selection;
+  const rows = useMemo(() => rowsOf(loaded, { agent, types, run, search: words }), [loaded, agent, types, run, words]);
   const selected = selection.event === null ? -1 : (loaded.byId.get(selection.event) ?? -1);
 
   const change = (part: Partial<Selection>, how: (route: Route) => void = go) =>
     how({ page: "trajectory", namespace, name, selection: { ...selection, ...part } });
-  const clear = () => change({ types: null, search: "" }, replace);
-  const onAgent = (next: string) => change({ agent: next === loaded.agents[0]?.id ? null : next });
+  // The timeline says what part of the time it shows a moment later: by then something else can have been selected.
+  const latest = useRef(change);
+  latest.current = change;
+  const clear = () => change({ types: null, run: null, search: "" }, replace);
+  const onAgent = (next: string) => change({ agent: next === loaded.agents[0]?.id ? null : next, run: null });
   const select = (index: number) => {
     const entry = loaded.entries[index];
     if (!entry || entry.id === selection.event) return;
@@ -177,7 +191,16 @@ function Panes({ namespace, name, loaded, selection, onRefresh, onClose, onHelp 
       change({ agent: entry?.agent === loaded.agents[0]?.id ? null : (entry?.agent ?? null), event: id, tab: "content", ...unhide(rows, loaded, index) });
     }
   };
-  usePageKeys({ loaded, rows, selected, selection, agent, select, change, onAgent, onEntry, onRefresh, onClose, onHelp, search, jump });
+  const onFind = () => {
+    finding.current = !toSearch(search.current);
+    pane.value = "events";
+  };
+  useEffect(() => {
+    // In a narrow window the list comes first.
+    if (finding.current && toSearch(search.current)) finding.current = false;
+  });
+  useFindKey(search, onFind);
+  usePageKeys({ loaded, rows, selected, selection, agent, select, change, onAgent, onEntry, onRefresh, onClose, onHelp, search, onFind, centre, jump });
 
   const wide = size.width >= narrow;
   const top = Math.min(timelineHeight.value, size.height * 0.7);
@@ -193,10 +216,13 @@ function Panes({ namespace, name, loaded, selection, onRefresh, onClose, onHelp 
             loaded={loaded}
             agent={agent}
             selected={selected}
+            time={selection.time}
+            centre={centre}
+            onTime={(time) => latest.current({ time }, replace)}
             onSelect={select}
             onAgent={onAgent}
             onUntimed={() => {
-              const first = loaded.entries.findIndex((entry) => entry.capturedAt === undefined && !entry.hidden);
+              const first = loaded.entries.findIndex((entry, index) => index >= loaded.timed && !entry.hidden);
               if (first >= 0) select(first);
             }}
           />
@@ -215,48 +241,25 @@ function Panes({ namespace, name, loaded, selection, onRefresh, onClose, onHelp 
       )}
       <div class="lower">
         {shows("events") && (
-          <section class="pane-events" data-pane id="pane-events" aria-label="Events" style={wide ? { width: `${left}px` } : {}}>
-            <Filters
-              agents={loaded.agents}
-              agent={agent}
-              types={selection.types}
-              search={selection.search}
-              rows={rows}
-              unknown={loaded.entries.some((entry) => kindOf(entry) === "unknown")}
-              searchBox={search}
-              onAgent={onAgent}
-              onTypes={(types) => change({ types }, replace)}
-              onSearch={(text) => change({ search: text }, replace)}
-              onClear={clear}
-            />
-            {rows.events.length === 0 && (
-              <State title={rows.filtered > 0 ? "No events match" : "This agent has no events"} icon="clock">
-                {rows.filtered > 0 && (
-                  <>
-                    <p>{plural(rows.filtered, "event")} hidden by filters.</p>
-                    <button type="button" onClick={clear}>
-                      Clear filters
-                    </button>
-                  </>
-                )}
-              </State>
-            )}
-            {rows.events.length > 0 && (
-              <EventList
-                entries={loaded.entries}
-                runs={loaded.runs}
-                rows={rows}
-                selected={selected}
-                onSelect={select}
-                onOpen={() => {
-                  pane.value = "details";
-                  const there = root.current?.querySelector<HTMLElement>(".detail-scroll, .input-scroll");
-                  if (there) there.focus();
-                  else entered.current = true;
-                }}
-              />
-            )}
-          </section>
+          <EventsPane
+            width={wide ? left : null}
+            loaded={loaded}
+            agent={agent}
+            rows={rows}
+            selected={selected}
+            selection={selection}
+            search={search}
+            change={change}
+            onAgent={onAgent}
+            onClear={clear}
+            onSelect={select}
+            onOpen={() => {
+              pane.value = "details";
+              const there = root.current?.querySelector<HTMLElement>(".detail-scroll, .input-scroll");
+              if (there) there.focus();
+              else entered.current = true;
+            }}
+          />
         )}
         {wide && (
           <Splitter
@@ -299,6 +302,12 @@ function Panes({ namespace, name, loaded, selection, onRefresh, onClose, onHelp 
   );
 }
 
+function toSearch(box: HTMLInputElement | null): boolean {
+  box?.focus();
+  box?.select();
+  return box !== null;
+}
+
 /** agentOf is the agent whose events are listed: the one of the address, else that of the selected event, else the main one. */
 function agentOf(loaded: Loaded, selection: Selection): string {
   const main = loaded.agents[0]?.id ?? "main";
@@ -309,10 +318,10 @@ function agentOf(loaded: Loaded, selection: Selection): string {
 
 /** unhide clears the filters that would hide an event that was chosen elsewhere. */
 function unhide(rows: Rows, loaded: Loaded, index: number): Partial<Selection> {
-  if (rows.rowOf.has(index)) return {};
+  if (rows.rowOf(index) !== undefined) return {};
   const entry = loaded.entries[index];
   const kind = entry === undefined ? null : kindOf(entry);
-  return kind === null ? {} : { types: null, search: "" };
+  return kind === null ? {} : { types: null, run: null, search: "" };
 }
 
 function spoken(loaded: Loaded, selected: number): string {

@@ -1,13 +1,14 @@
 import type { ReadonlySignal, Signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Entry } from "../api/schema";
-import { spanOf } from "../model/trajectory";
 import { clock } from "../ui/preferences";
 import { axisTicks } from "./axis";
+import { visibleBreaks, type Warp } from "./idle";
 import { hit, isVisible, type Lane } from "./lanes";
 import { agentHeight, laneAt, Painter } from "./paint";
 import type { Part } from "./redraw";
 import { pan, zoom, type View } from "./scale";
+import type { Span } from "../model/trajectory";
 import type { TipAt } from "./tip";
 import { useCanvas } from "./use-canvas";
 
@@ -20,11 +21,16 @@ interface Props {
   all: readonly Lane[];
   view: ReadonlySignal<View>;
   extent: View;
+  warp: Warp;
   body: { current: HTMLDivElement | null };
   agent: string;
   selected: number;
   part: Signal<Part>;
   entryAt: (index: number) => Entry | undefined;
+  /** Where a mark stands on the axis; null without a time. */
+  spanAt: (index: number) => Span | null;
+  /** Where the pointer is, as a part of the width; null when it is elsewhere. */
+  pointer: { current: number | null };
   onView: (view: View) => void;
   onSelect: (index: number) => void;
   onTip: (tip: TipAt | null) => void;
@@ -34,17 +40,18 @@ interface Props {
 export function Canvas(props: Props) {
   const painter = useRef(new Painter());
   const drag = useRef<{ x: number; view: View; moved: boolean } | null>(null);
-  const { all, extent, agent, selected, entryAt } = props;
+  const { all, extent, warp, agent, selected, entryAt } = props;
   const canvas = useCanvas({
     view: props.view,
     part: props.part,
     height: (part) => Math.min(part.height, (all.length / 2) * agentHeight),
     paint: (ctx, { view, part: { width, scrollTop }, height, ratio, palette }) => {
-      const ticks = axisTicks(view, extent, width, clock.value);
+      const ticks = axisTicks(view, extent, width, clock.value, warp);
+      const breaks = visibleBreaks(warp, view);
       const label = (index: number) => entryAt(index)?.title ?? "";
-      painter.current.paint(ctx, { lanes: all, view, width, height, scrollTop, ratio, palette, selected, agent, ticks, label });
+      painter.current.paint(ctx, { lanes: all, view, width, height, scrollTop, ratio, palette, selected, agent, ticks, breaks, label });
     },
-    of: [all, extent, agent, selected],
+    of: [all, extent, warp, agent, selected],
   });
   useEffect(() => {
     const element = canvas.current;
@@ -75,6 +82,7 @@ export function Canvas(props: Props) {
     return hit(at.lane, raster, event.clientX - box.left, at.sub, slop);
   };
   const onPointerMove = (event: PointerEvent) => {
+    props.pointer.current = event.offsetX / Math.max(props.part.peek().width, 1);
     const from = drag.current;
     if (!from) {
       const index = find(event);
@@ -96,8 +104,7 @@ export function Canvas(props: Props) {
   };
   const onDblClick = (event: MouseEvent) => {
     const index = find(event);
-    const entry = index === null ? undefined : props.entryAt(index);
-    const span = entry === undefined ? null : spanOf(entry);
+    const span = index === null ? null : props.spanAt(index);
     props.onView(span === null || span.start === span.end ? props.extent : around(span.start, span.end, props.extent));
   };
   return (
@@ -112,14 +119,17 @@ export function Canvas(props: Props) {
       onPointerMove={onPointerMove}
       onPointerUp={onPointerUp}
       onPointerCancel={() => (drag.current = null)}
-      onPointerLeave={() => props.onTip(null)}
+      onPointerLeave={() => {
+        props.pointer.current = null;
+        props.onTip(null);
+      }}
       onDblClick={onDblClick}
     />
   );
 }
 
 /** around is a view in which a mark takes most of the width. */
-function around(start: number, end: number, extent: View): View {
+export function around(start: number, end: number, extent: View): View {
   const room = (end - start) * 0.15;
   const narrow = { from: start - room, to: end + room };
   return isVisible(extent, start, end) ? zoom(narrow, extent, 0.5, 1) : extent;

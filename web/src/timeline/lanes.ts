@@ -34,6 +34,23 @@ export interface Lane {
   readonly subs: Uint8Array;
   /** The events' indexes. */
   readonly events: Int32Array;
+  /** Of each sub-row what is drawn: all of its marks first, then ever coarser pictures of them. */
+  readonly levels: readonly (readonly Level[])[];
+  /** The positions of instants among the marks, and of those instants that are errors. */
+  readonly instants: Int32Array;
+  readonly graveInstants: Int32Array;
+}
+
+/** A sub-row's marks for a scale: those that are shorter than the grain and nearer to each other are one. */
+export interface Level {
+  readonly grain: number;
+  readonly starts: Float64Array;
+  readonly ends: Float64Array;
+  readonly reach: Float64Array;
+  /** What a pixel shows: 1 + kind, and above it the severity. */
+  readonly values: Uint8Array;
+  /** The events' indexes; -1 where several marks are one. */
+  readonly events: Int32Array;
 }
 
 const deepest = 4;
@@ -58,12 +75,11 @@ export function lanes(agents: readonly string[], events: readonly Placed[]): Lan
 }
 
 function lane(agent: string, row: Row, marks: Placed[]): Lane {
-  marks.sort((a, b) => a.start - b.start || a.index - b.index);
+  const before = (a: Placed, b: Placed) => a.start - b.start || a.index - b.index;
+  // They mostly come in order.
+  if (marks.some((mark, i) => i > 0 && before(marks[i - 1] ?? mark, mark) > 0)) marks.sort(before);
   const n = marks.length;
   const out = {
-    agent,
-    row,
-    depth: 1,
     starts: new Float64Array(n),
     ends: new Float64Array(n),
     reach: new Float64Array(n),
@@ -73,8 +89,11 @@ function lane(agent: string, row: Row, marks: Placed[]): Lane {
     events: new Int32Array(n),
   };
   const busy = new Float64Array(deepest).fill(-Infinity);
+  const instants: number[] = [];
   let reach = -Infinity;
-  marks.forEach((mark, i) => {
+  let depth = 1;
+  for (let i = 0; i < n; i++) {
+    const mark = marks[i] as Placed;
     reach = Math.max(reach, mark.end);
     out.starts[i] = mark.start;
     out.ends[i] = mark.end;
@@ -82,37 +101,113 @@ function lane(agent: string, row: Row, marks: Placed[]): Lane {
     out.kinds[i] = kinds.indexOf(mark.kind);
     out.severities[i] = severities.indexOf(mark.severity);
     out.events[i] = mark.index;
-    if (row === "model") return;
-    // The first sub-row that is free, or the one that is free soonest when all are taken.
-    let sub = busy.findIndex((end) => end <= mark.start);
-    if (sub < 0) sub = busy.indexOf(Math.min(...busy));
+    if (mark.kind === "input") instants.push(i);
+    if (row === "model") continue;
+    const sub = freeSub(busy, mark.start);
     busy[sub] = Math.max(busy[sub] ?? 0, mark.end);
     out.subs[i] = sub;
-    out.depth = Math.max(out.depth, sub + 1);
-  });
+    depth = Math.max(depth, sub + 1);
+  }
+  return {
+    agent,
+    row,
+    depth,
+    ...out,
+    levels: Array.from({ length: depth }, (_, sub) => levels(finest(out, sub, depth))),
+    instants: Int32Array.from(instants),
+    graveInstants: Int32Array.from(instants.filter((i) => out.severities[i] === grave)),
+  };
+}
+
+const grave = severities.indexOf("error");
+
+/** freeSub is the first sub-row that is free, or the one that is free soonest when all are taken. */
+function freeSub(busy: Float64Array, start: number): number {
+  let soonest = 0;
+  for (let sub = 0; sub < busy.length; sub++) {
+    if ((busy[sub] ?? 0) <= start) return sub;
+    if ((busy[sub] ?? 0) < (busy[soonest] ?? 0)) soonest = sub;
+  }
+  return soonest;
+}
+
+type Marks = Pick<Lane, "starts" | "ends" | "reach" | "kinds" | "severities" | "subs" | "events">;
+
+function finest(marks: Marks, sub: number, depth: number): Level {
+  const values = marks.kinds.map((kind, i) => 1 + kind + ((marks.severities[i] ?? 0) << 3));
+  if (depth === 1) return { grain: 0, starts: marks.starts, ends: marks.ends, reach: marks.reach, values, events: marks.events };
+  const own = (_: unknown, i: number) => marks.subs[i] === sub;
+  const ends = marks.ends.filter(own);
+  return { grain: 0, starts: marks.starts.filter(own), ends, reach: reachOf(ends), values: values.filter(own), events: marks.events.filter(own) };
+}
+
+function reachOf(ends: Float64Array): Float64Array {
+  let reach = -Infinity;
+  return ends.map((end) => (reach = Math.max(reach, end)));
+}
+
+/** A picture of so few marks needs no coarser one; a coarser one is kept when it has no more than this part of the marks. */
+const few = 512;
+const worth = 0.6;
+const leastGrain = 1_000;
+
+function levels(finestLevel: Level): Level[] {
+  const out = [finestLevel];
+  let last = finestLevel;
+  const span = (last.reach.at(-1) ?? 0) - (last.starts[0] ?? 0);
+  for (let grain = leastGrain; grain < span && last.starts.length > few; grain *= 2) {
+    const next = coarser(last, grain);
+    if (next.starts.length > worth * last.starts.length) continue;
+    out.push(next);
+    last = next;
+  }
   return out;
 }
 
+/** coarser makes one of the marks that are shorter than a grain and begin in the same grain: it is as grave as the gravest of them. */
+function coarser(level: Level, grain: number): Level {
+  const n = level.starts.length;
+  const [starts, ends, values, events] = [new Float64Array(n), new Float64Array(n), new Uint8Array(n), new Int32Array(n)];
+  let size = 0;
+  let slot = NaN;
+  for (let i = 0; i < n; i++) {
+    const start = level.starts[i] ?? 0;
+    const end = level.ends[i] ?? 0;
+    const value = level.values[i] ?? 0;
+    const short = end - start < grain;
+    const at = size - 1;
+    if (short && Math.floor(start / grain) === slot) {
+      ends[at] = Math.max(ends[at] ?? 0, end);
+      events[at] = -1;
+      if (value >> 3 >= (values[at] ?? 0) >> 3) values[at] = value;
+      continue;
+    }
+    slot = short ? Math.floor(start / grain) : NaN;
+    starts[size] = start;
+    ends[size] = end;
+    values[size] = value;
+    events[size] = level.events[i] ?? -1;
+    size++;
+  }
+  const cut = ends.slice(0, size);
+  return { grain, starts: starts.slice(0, size), ends: cut, reach: reachOf(cut), values: values.slice(0, size), events: events.slice(0, size) };
+}
+
 /** firstVisible is the first mark that does not end left of a time. */
-export function firstVisible(lane: Lane, time: number): number {
-  let low = 0;
-  let high = lane.reach.length;
+export function firstVisible({ reach }: Pick<Level, "reach">, time: number): number {
+  return bisect(reach.length, (i) => (reach[i] ?? 0) < time);
+}
+
+/** bisect is the first of n places for which a test that holds at the beginning does not hold. */
+function bisect(n: number, test: (i: number) => boolean, from = 0): number {
+  let low = from;
+  let high = n;
   while (low < high) {
     const mid = (low + high) >> 1;
-    if ((lane.reach[mid] ?? 0) < time) low = mid + 1;
+    if (test(mid)) low = mid + 1;
     else high = mid;
   }
   return low;
-}
-
-/** A stretch of equal pixels of one sub-row. */
-export interface Run {
-  readonly sub: number;
-  readonly x: number;
-  readonly width: number;
-  readonly kind: number;
-  readonly severity: number;
-  readonly selected: boolean;
 }
 
 export interface Raster {
@@ -122,12 +217,6 @@ export interface Raster {
   readonly least: number;
   /** The selected event's index, or -1. */
   readonly selected: number;
-}
-
-/** How many pixels points keep from each other, and how many of a mark are in view where it has words. */
-export interface Room {
-  readonly points: number;
-  readonly words: number;
 }
 
 /** An instant that has a shape of its own. */
@@ -147,73 +236,103 @@ export interface Wide {
   readonly event: number;
 }
 
-export interface Picture {
-  readonly runs: readonly Run[];
-  readonly points: readonly Point[];
-  readonly wide: readonly Wide[];
-}
-
 const instant = kinds.indexOf("input");
 
-/**
- * rasterise says what each pixel of a lane shows. Marks narrower than a pixel are merged and none is lost: a pixel shows the
- * selected mark, else the gravest one, else the one that started last. Points that would cover each other are left out, but
- * for the selected one and errors.
- */
-export function rasterise(lane: Lane, r: Raster, room: Room): Picture {
-  const cells = new Uint8Array(r.width * lane.depth);
-  const points: Point[] = [];
-  const wide: Wide[] = [];
-  const scale = r.width / (r.view.to - r.view.from);
-  let pointed = -Infinity;
-  for (let i = firstVisible(lane, r.view.from); i < lane.starts.length; i++) {
-    const start = lane.starts[i] ?? 0;
-    if (start > r.view.to) break;
-    const end = lane.ends[i] ?? 0;
-    if (end < r.view.from) continue;
-    const event = lane.events[i] ?? -1;
-    const kind = lane.kinds[i] ?? 0;
-    const sub = lane.subs[i] ?? 0;
-    const selected = event === r.selected;
-    const severity = lane.severities[i] ?? 0;
-    const x = Math.floor((start - r.view.from) * scale);
-    let right = Math.ceil((end - r.view.from) * scale);
-    // Neighbours that touch keep a pixel between them where there is room for one.
-    if (right - x > 4 * r.least) right -= 1;
-    right = Math.max(right, x + (selected || severity === 3 ? r.least + 1 : r.least));
-    const left = Math.max(x, 0);
-    const stop = Math.min(right, r.width);
-    const value = 1 + kind + (severity << 3) + (selected ? 64 : 0);
-    for (let at = sub * r.width + left; at < sub * r.width + stop; at++) {
-      if (value >> 3 >= (cells[at] ?? 0) >> 3) cells[at] = value;
-    }
-    if (kind === instant) {
-      if (x - pointed < room.points && !selected && severity !== 3) continue;
-      pointed = x;
-      points.push({ x, severity, selected });
-    } else if (stop - left >= room.words) wide.push({ sub, x, right, kind, severity, event });
-  }
-  // The grave ones come last and are drawn over the others.
-  const rank = (point: Point) => point.severity + (point.selected ? severities.length : 0);
-  points.sort((a, b) => rank(a) - rank(b));
-  return { runs: runs(cells, r.width, lane.depth), points, wide };
+/** What a pixel's value stands for: nothing (0), or 1 + kind, the severity above it, and whether the mark is the selected one. */
+export const kindIn = (value: number): number => (value & 7) - 1;
+export const severityIn = (value: number): number => (value >> 3) & 7;
+export const selectedIn = (value: number): boolean => value >= 64;
+
+/** levelFor is the coarsest picture of a sub-row whose grain cannot be seen in pixels of a length of time. */
+function levelFor(all: readonly Level[], pixel: number): Level {
+  return all.findLast((level) => level.grain <= pixel / 2) ?? (all[0] as Level);
 }
 
-function runs(cells: Uint8Array, width: number, depth: number): Run[] {
-  const out: Run[] = [];
-  for (let sub = 0; sub < depth; sub++) {
-    const offset = sub * width;
-    for (let x = 0; x < width; ) {
-      const value = cells[offset + x] ?? 0;
-      let end = x + 1;
-      while (end < width && cells[offset + end] === value) end++;
-      if (value !== 0) {
-        out.push({ sub, x, width: end - x, kind: (value & 7) - 1, severity: (value >> 3) & 7, selected: value >= 64 });
+/**
+ * rasterise writes into cells what each pixel of a lane shows, sub-row by sub-row, and returns the marks that have room for
+ * words. Marks narrower than a pixel are merged and none is lost: a pixel shows the selected mark, else the gravest one, else
+ * the one that started last.
+ */
+export function rasterise(lane: Lane, r: Raster, words: number, cells: Uint8Array): Wide[] {
+  const wide: Wide[] = [];
+  const scale = r.width / (r.view.to - r.view.from);
+  cells.fill(0, 0, r.width * lane.depth);
+  for (let sub = 0; sub < lane.depth; sub++) {
+    const level = levelFor(lane.levels[sub] ?? [], 1 / scale);
+    const { starts, ends, values, events } = level;
+    for (let i = firstVisible(level, r.view.from); i < starts.length; i++) {
+      const start = starts[i] as number;
+      if (start > r.view.to) break;
+      const end = ends[i] as number;
+      if (end < r.view.from) continue;
+      const value = values[i] as number;
+      const { x, right } = pixelsOf(r, scale, start, end, value >> 3 === grave);
+      const left = x < 0 ? 0 : x;
+      const stop = right > r.width ? r.width : right;
+      write(cells, sub * r.width + left, sub * r.width + stop, value);
+      const event = events[i] as number;
+      if (stop - left >= words && event >= 0 && kindIn(value) !== instant) {
+        wide.push({ sub, x, right, kind: kindIn(value), severity: severityIn(value), event });
       }
-      x = end;
     }
   }
-  return out;
+  const at = r.selected < 0 ? -1 : lane.events.indexOf(r.selected);
+  if (at < 0) return wide;
+  const { x, right } = pixelsOf(r, scale, lane.starts[at] ?? 0, lane.ends[at] ?? 0, true);
+  if (x >= r.width || right <= 0) return wide;
+  const base = (lane.subs[at] ?? 0) * r.width;
+  write(cells, base + Math.max(x, 0), base + Math.min(right, r.width), 64 + 1 + (lane.kinds[at] ?? 0) + ((lane.severities[at] ?? 0) << 3));
+  return wide;
+}
+
+function write(cells: Uint8Array, from: number, to: number, value: number): void {
+  const rank = value >> 3;
+  for (let at = from; at < to; at++) if (rank >= (cells[at] as number) >> 3) cells[at] = value;
+}
+
+function pixelsOf(r: Raster, scale: number, start: number, end: number, important: boolean): { x: number; right: number } {
+  const x = Math.floor((start - r.view.from) * scale);
+  let right = Math.ceil((end - r.view.from) * scale);
+  // Neighbours that touch keep a pixel between them where there is room for one.
+  if (right - x > 4 * r.least) right -= 1;
+  return { x, right: Math.max(right, x + r.least + (important ? 1 : 0)) };
+}
+
+/** eachRun visits the stretches of equal pixels of a row of cells that begins at an offset. */
+export function eachRun(cells: Uint8Array, offset: number, width: number, visit: (x: number, end: number, value: number) => void): void {
+  for (let x = 0; x < width; ) {
+    const value = cells[offset + x] as number;
+    let end = x + 1;
+    while (end < width && cells[offset + end] === value) end++;
+    if (value !== 0) visit(x, end, value);
+    x = end;
+  }
+}
+
+/** points are the instants that have room for a shape of their own; the selected one and errors always have it. The grave ones come last. */
+export function points(lane: Lane, r: Raster, room: number): Point[] {
+  const out: Point[] = [];
+  const scale = r.width / (r.view.to - r.view.from);
+  const walk = (among: Int32Array, step: number) => {
+    const time = (i: number) => lane.starts[among[i] ?? 0] ?? 0;
+    let i = bisect(among.length, (at) => time(at) < r.view.from);
+    while (i < among.length && time(i) <= r.view.to) {
+      const at = among[i] ?? 0;
+      const x = Math.floor((time(i) - r.view.from) * scale);
+      out.push({ x, severity: lane.severities[at] ?? 0, selected: false });
+      const next = r.view.from + (x + step) / scale;
+      i = bisect(among.length, (other) => time(other) < next, i + 1);
+    }
+  };
+  walk(lane.instants, room);
+  walk(lane.graveInstants, 1);
+  const at = r.selected < 0 ? -1 : lane.events.indexOf(r.selected);
+  if (at >= 0 && lane.kinds[at] === instant) {
+    const x = Math.floor(((lane.starts[at] ?? 0) - r.view.from) * scale);
+    if (x >= 0 && x <= r.width) out.push({ x, severity: lane.severities[at] ?? 0, selected: true });
+  }
+  const rank = (point: Point) => point.severity + (point.selected ? severities.length : 0);
+  return out.sort((a, b) => rank(a) - rank(b));
 }
 
 /** hit is the event at a pixel of a sub-row: the nearest one within slop pixels, the one drawn on top where several are. */
@@ -247,6 +366,14 @@ export function hit(lane: Lane, r: Raster, x: number, sub: number, slop: number)
 export function neighbour(lane: Lane, event: number, by: 1 | -1): number | null {
   const at = lane.events.indexOf(event);
   return at < 0 ? null : (lane.events[at + by] ?? null);
+}
+
+/** gapBefore is how long the row of a mark was idle before it; null where something reaches to it and for the first mark. */
+export function gapBefore(lane: Lane, event: number): number | null {
+  const at = lane.events.indexOf(event);
+  const reach = lane.reach[at - 1];
+  const gap = at < 1 || reach === undefined ? 0 : (lane.starts[at] ?? 0) - reach;
+  return gap > 0 ? gap : null;
 }
 
 /** isVisible says whether a mark has a part in the view. */

@@ -1,5 +1,5 @@
 import { kinds } from "../model/kind";
-import { rasterise, type Lane, type Point, type Run, type Wide } from "./lanes";
+import { eachRun, kindIn, points, rasterise, selectedIn, severityIn, type Lane, type Point, type Wide } from "./lanes";
 import type { Palette } from "./palette";
 import { mix, Pixels, type Box } from "./pixels";
 import { position, type Tick, type View } from "./scale";
@@ -23,6 +23,8 @@ export interface Scene {
   readonly selected: number;
   readonly agent: string;
   readonly ticks: readonly Tick[];
+  /** Stretches of the axis that stand for idle time. */
+  readonly breaks: readonly View[];
   /** What is written into a wide mark. */
   readonly label: (event: number) => string;
 }
@@ -46,24 +48,26 @@ export function laneAt(lanes: readonly Lane[], y: number): { lane: Lane; sub: nu
 /** Painter draws scenes of one canvas and keeps the memory for them. */
 export class Painter {
   private pixels = new Pixels(1, 1);
+  private cells = new Uint8Array(0);
 
-  /** paint draws the visible part of all lanes: marks as pixels, the ground behind them, then frames and words. */
+  /** paint draws the visible part of all lanes: ground and marks as pixels, put on the canvas at once, then frames and words. */
   paint(ctx: CanvasRenderingContext2D, scene: Scene): void {
     const width = Math.max(Math.round(scene.width * scene.ratio), 1);
     const height = Math.max(Math.round(scene.height * scene.ratio), 1);
     if (this.pixels.width !== width || this.pixels.height !== height) this.pixels = new Pixels(width, height);
-    else this.pixels.clear();
+    if (this.cells.length < 4 * width) this.cells = new Uint8Array(4 * width);
     const first = Math.max(Math.floor(scene.scrollTop / agentHeight), 0) * 2;
     const last = Math.min((Math.floor((scene.scrollTop + scene.height) / agentHeight) + 1) * 2, scene.lanes.length);
     const over: Over = { frames: [], words: [] };
+    ground(this.pixels, scene, first, last);
     for (let i = first; i < last; i++) {
       const lane = scene.lanes[i];
-      if (lane) paintLane(this.pixels, scene, lane, (topOf(i) + rowGap - scene.scrollTop) * scene.ratio, over);
+      if (lane) paintLane(this.pixels, this.cells, scene, lane, (topOf(i) + rowGap - scene.scrollTop) * scene.ratio, over);
     }
     ctx.setTransform(1, 0, 0, 1, 0, 0);
     ctx.putImageData(this.pixels.image(), 0, 0);
+    if (over.frames.length === 0 && over.words.length === 0) return;
     ctx.setTransform(scene.ratio, 0, 0, scene.ratio, 0, 0);
-    ground(ctx, scene, first, last);
     overlay(ctx, scene, over);
   }
 }
@@ -74,20 +78,26 @@ interface Over {
   readonly words: { box: Box; text: string; inner: boolean }[];
 }
 
-/** ground draws behind what is there already. */
-function ground(ctx: CanvasRenderingContext2D, scene: Scene, first: number, last: number): void {
-  ctx.globalCompositeOperation = "destination-over";
-  ctx.fillStyle = scene.palette.grid;
-  for (const tick of scene.ticks) ctx.fillRect(Math.round(position(scene.view, tick.time) * scene.width), 0, 1, scene.height);
+/** ground draws what the marks stand on: the band of the listed agent, lines between agents, those of the axis, idle time. */
+function ground(pixels: Pixels, scene: Scene, first: number, last: number): void {
+  const { palette, ratio } = scene;
+  const { width, height } = pixels;
+  pixels.ground(palette.surface);
+  const hair = Math.max(Math.round(ratio), 1);
   for (let i = first; i < last; i += 2) {
-    const top = Math.floor(i / 2) * agentHeight - scene.scrollTop;
-    ctx.fillStyle = scene.palette.line;
-    ctx.fillRect(0, top + agentHeight - 1, scene.width, 1);
-    if (scene.lanes[i]?.agent !== scene.agent) continue;
-    ctx.fillStyle = scene.palette.band;
-    ctx.fillRect(0, top, scene.width, agentHeight);
+    const top = (Math.floor(i / 2) * agentHeight - scene.scrollTop) * ratio;
+    const below = Math.round(top + agentHeight * ratio);
+    if (scene.lanes[i]?.agent === scene.agent) pixels.fill({ x: 0, y: top, width, height: below - Math.round(top) }, palette.band);
+    pixels.fill({ x: 0, y: below - hair, width, height: hair }, palette.edge);
   }
-  ctx.globalCompositeOperation = "source-over";
+  const bottom = Math.min(((last / 2) * agentHeight - scene.scrollTop) * ratio, height);
+  for (const tick of scene.ticks) pixels.fill({ x: Math.round(position(scene.view, tick.at) * width), y: 0, width: hair, height: bottom }, palette.grid);
+  for (const idle of scene.breaks) {
+    const x = Math.round(position(scene.view, idle.from) * width);
+    const right = Math.round(position(scene.view, idle.to) * width);
+    pixels.hatch({ x, y: 0, width: Math.max(right - x, hair), height: bottom }, palette.idle, ratio);
+    for (const edge of [x, right]) pixels.fill({ x: edge, y: 0, width: hair, height: bottom }, palette.edge);
+  }
 }
 
 const hatched = kinds.indexOf("reasoning");
@@ -109,20 +119,76 @@ interface Place {
   readonly height: number;
   readonly gap: number;
   readonly ratio: number;
+  /** What its marks stand on. */
+  readonly ground: number;
 }
 
-function paintLane(pixels: Pixels, scene: Scene, lane: Lane, top: number, over: Over): void {
+function paintLane(pixels: Pixels, cells: Uint8Array, scene: Scene, lane: Lane, top: number, over: Over): void {
   const { palette, ratio } = scene;
-  const place = { top, height: ((rowHeight - 2 * rowGap) / lane.depth) * ratio, gap: lane.depth > 1 ? Math.round(ratio) : 0, ratio };
+  const place = {
+    top,
+    height: ((rowHeight - 2 * rowGap) / lane.depth) * ratio,
+    gap: lane.depth > 1 ? Math.round(ratio) : 0,
+    ratio,
+    ground: lane.agent === scene.agent ? palette.band : palette.surface,
+  };
   const raster = { view: scene.view, width: pixels.width, least: Math.ceil(leastWidth * ratio), selected: scene.selected };
-  const { runs, points, wide } = rasterise(lane, raster, { points: pointRoom * ratio, words: wordWidth * ratio });
-  for (const run of runs) paintRun(pixels, palette, run, place, over);
-  for (const point of points) paintPoint(pixels, palette, point, place, over);
+  const wide = rasterise(lane, raster, wordWidth * ratio, cells);
+  for (let sub = 0; sub < lane.depth; sub++) paintRow(pixels, cells, sub, palette, place, over);
+  if (lane.row === "model") {
+    for (const point of points(lane, raster, pointRoom * ratio)) paintPoint(pixels, palette, point, place, over);
+  }
   if (place.height < 12 * ratio) return;
   for (const mark of wide) {
     // Over a pattern there is nothing to read.
     if (mark.kind !== hatched) over.words.push({ box: boxOf(mark, place), text: scene.label(mark.event), inner: hollow(mark) });
   }
+}
+
+/**
+ * paintRow draws a sub-row: its colours once, and that row of pixels again down to its lower edge. Then come the patterns, which each
+ * type has where there is room, so that types are not told by colour alone.
+ */
+function paintRow(pixels: Pixels, cells: Uint8Array, sub: number, palette: Palette, place: Place, over: Over): void {
+  const { ratio } = place;
+  const { width, data } = pixels;
+  const whole = boxOf({ sub, x: 0, width }, place);
+  const middle = Math.round(whole.y + whole.height / 2);
+  const half = Math.round(instantRadius * ratio);
+  const visible = Math.max(whole.y, 0);
+  if (visible >= Math.min(whole.y + whole.height, pixels.height)) return;
+  const row = visible * width;
+  const shaped: number[] = [];
+  eachRun(cells, sub * width, width, (x, end, value) => {
+    const kind = kindIn(value);
+    if (kind === instant) {
+      shaped.push(x, end, value);
+      return;
+    }
+    const colour = colourOf(value, palette);
+    for (let at = row + x; at < row + end; at++) data[at] = colour;
+    if (kind === hatched || end - x >= shapeWidth * ratio || selectedIn(value)) shaped.push(x, end, value);
+  });
+  pixels.copy(visible, whole.y + whole.height);
+  for (let i = 0; i < shaped.length; i += 3) {
+    const [x = 0, end = 0, value = 0] = [shaped[i], shaped[i + 1], shaped[i + 2]];
+    const box = { x, y: whole.y, width: end - x, height: whole.height };
+    if (kindIn(value) === instant) pixels.fill({ x, y: middle - half, width: end - x, height: 2 * half + 1 }, colourOf(value, palette));
+    else paintPattern(pixels, palette, box, value, place, over);
+  }
+}
+
+function paintPattern(pixels: Pixels, palette: Palette, box: Box, value: number, place: Place, over: Over): void {
+  const { ratio } = place;
+  const [kind, severity, colour] = [kindIn(value), severityIn(value), colourOf(value, palette)];
+  if (selectedIn(value)) over.frames.push(box);
+  if (kind === hatched && severity < 2) pixels.hatch(box, mix(colour, palette.surface, 0.5), ratio);
+  if (box.width < shapeWidth * ratio) return;
+  if (hollow({ kind, severity }) && box.height >= 6 * ratio) {
+    const border = Math.round(2 * ratio);
+    pixels.fill({ x: box.x + border, y: box.y + border, width: box.width - 2 * border, height: box.height - 2 * border }, mix(colour, palette.surface, 0.82));
+  }
+  if (severity === 3) pixels.notch(box, Math.min(Math.round(6 * ratio), box.height), place.ground);
 }
 
 function boxOf(mark: { sub: number; x: number; width: number } | Wide, place: Place): Box {
@@ -136,42 +202,22 @@ function hollow(mark: { kind: number; severity: number }): boolean {
   return mark.kind === outlined && mark.severity !== 3;
 }
 
-/** paintRun draws a stretch. Each type has a pattern of its own where there is room, so that it is not told by colour alone. */
-function paintRun(pixels: Pixels, palette: Palette, run: Run, place: Place, over: Over): void {
-  const { ratio } = place;
-  const box = boxOf(run, place);
-  const colour = colourOf(run, palette);
-  if (run.kind === instant) {
-    const half = Math.round(instantRadius * ratio);
-    pixels.fill({ x: box.x, y: Math.round(box.y + box.height / 2) - half, width: box.width, height: 2 * half + 1 }, colour);
-    return;
-  }
-  pixels.fill(box, colour);
-  if (run.selected) over.frames.push(box);
-  if (run.kind === hatched && run.severity < 2) pixels.hatch(box, mix(colour, palette.surface, 0.5), ratio);
-  if (run.width < shapeWidth * ratio) return;
-  if (hollow(run) && box.height >= 6 * ratio) {
-    const border = Math.round(2 * ratio);
-    pixels.fill({ x: box.x + border, y: box.y + border, width: box.width - 2 * border, height: box.height - 2 * border }, mix(colour, palette.surface, 0.82));
-  }
-  if (run.severity === 3) pixels.notch(box, Math.min(Math.round(6 * ratio), box.height));
-}
-
 /** paintPoint draws a diamond with a free edge around it. */
 function paintPoint(pixels: Pixels, palette: Palette, point: Point, place: Place, over: Over): void {
   const { ratio } = place;
   const x = point.x + Math.round(ratio);
   const y = Math.round(place.top + place.height / 2);
   const radius = Math.round(pointRadius * ratio);
-  pixels.diamond(x, y, radius + Math.round(ratio), 0);
-  pixels.diamond(x, y, radius, colourOf({ ...point, kind: instant }, palette));
+  pixels.diamond(x, y, radius + Math.round(ratio), place.ground);
+  pixels.diamond(x, y, radius, colourOf(1 + instant + (point.severity << 3), palette));
   if (point.selected) over.frames.push({ x: x - radius, y: y - radius, width: 2 * radius + 1, height: 2 * radius + 1 });
 }
 
-function colourOf({ kind, severity }: { kind: number; severity: number }, palette: Palette): number {
+function colourOf(value: number, palette: Palette): number {
+  const severity = severityIn(value);
   if (severity === 3) return palette.error;
   if (severity === 2) return palette.cancelled;
-  return (severity === 1 ? palette.open[kind] : palette.kinds[kind]) ?? palette.cancelled;
+  return (severity === 1 ? palette.open[kindIn(value)] : palette.kinds[kindIn(value)]) ?? palette.cancelled;
 }
 
 function overlay(ctx: CanvasRenderingContext2D, scene: Scene, over: Over): void {

@@ -9,10 +9,13 @@ export interface Palette {
   readonly error: number;
   readonly cancelled: number;
   readonly surface: number;
-  /** Colours of strokes, grounds and words. */
-  readonly grid: string;
+  readonly grid: number;
+  readonly edge: number;
+  readonly band: number;
+  readonly idle: number;
+  /** Colours of strokes, words and what is under them. */
+  readonly ground: string;
   readonly line: string;
-  readonly band: string;
   readonly focus: string;
   readonly muted: string;
   readonly onMark: string;
@@ -35,9 +38,12 @@ export function readPalette(element: Element, ctx: CanvasRenderingContext2D): Pa
     error: pixel("--bad"),
     cancelled: pixel("--muted"),
     surface,
-    grid: value("--grid"),
+    grid: pixel("--grid"),
+    edge: pixel("--border"),
+    band: pixel("--selected"),
+    idle: mix(pixel("--muted"), surface, 0.6),
+    ground: value("--surface"),
     line: value("--border"),
-    band: value("--selected"),
     focus: value("--text"),
     muted: value("--muted"),
     onMark: value("--on-mark"),

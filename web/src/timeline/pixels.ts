@@ -13,6 +13,7 @@ export class Pixels {
   /** Row by row, four bytes a pixel: red, green, blue, alpha. */
   readonly bytes: Uint8ClampedArray<ArrayBuffer>;
   readonly data: Uint32Array;
+  private made: ImageData | null = null;
 
   constructor(
     readonly width: number,
@@ -24,11 +25,19 @@ export class Pixels {
 
   /** image is the picture for a canvas. It shares the memory. */
   image(): ImageData {
-    return new ImageData(this.bytes, this.width, this.height);
+    this.made ??= new ImageData(this.bytes, this.width, this.height);
+    return this.made;
   }
 
-  clear(): void {
-    this.data.fill(0);
+  /** ground covers everything. */
+  ground(colour: number): void {
+    this.data.fill(colour);
+  }
+
+  /** copy repeats the row at from in the rows up to to. */
+  copy(from: number, to: number): void {
+    const [first, last] = [clip(from, this.height), clip(to, this.height)];
+    for (let y = first + 1; y < last; y++) this.data.copyWithin(y * this.width, first * this.width, (first + 1) * this.width);
   }
 
   fill(box: Box, colour: number): void {
@@ -44,9 +53,13 @@ export class Pixels {
     const line = Math.round(1.7 * ratio);
     const right = clip(box.x + box.width, this.width);
     const bottom = clip(box.y + box.height, this.height);
+    const left = clip(box.x, this.width);
     for (let y = clip(box.y, this.height); y < bottom; y++) {
-      for (let x = clip(box.x, this.width); x < right; x++) {
-        if ((x + y) % gap < line) this.data[y * this.width + x] = colour;
+      const row = y * this.width;
+      // The line that reaches into the box from its left, then one after the other.
+      for (let x = left - ((left + y) % gap); x < right; x += gap) {
+        const end = Math.min(x + line, right);
+        for (let at = Math.max(x, left); at < end; at++) this.data[row + at] = colour;
       }
     }
   }
@@ -59,9 +72,9 @@ export class Pixels {
     }
   }
 
-  /** notch cuts the upper right corner off a box. */
-  notch(box: Box, size: number): void {
-    for (let dy = 0; dy < size; dy++) this.fill({ x: box.x + box.width - size + dy, y: box.y + dy, width: size - dy, height: 1 }, 0);
+  /** notch cuts the upper right corner off a box, down to the ground. */
+  notch(box: Box, size: number, ground: number): void {
+    for (let dy = 0; dy < size; dy++) this.fill({ x: box.x + box.width - size + dy, y: box.y + dy, width: size - dy, height: 1 }, ground);
   }
 }
 

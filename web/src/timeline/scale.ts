@@ -59,9 +59,10 @@ export function wheelFactor(deltaY: number, deltaMode: number): number {
   return Math.exp(clamp(pixels, -60, 60) * 0.005);
 }
 
-/** A mark of the axis. */
+/** A line of the axis: a time, where on the axis it stands, and the step to the next one. */
 export interface Tick {
   readonly time: number;
+  readonly at: number;
   readonly step: number;
 }
 
@@ -86,12 +87,11 @@ export function tickStep(view: View, most: number): number {
   return steps.find((step) => step >= least) ?? Math.ceil(least / (28 * day)) * 28 * day;
 }
 
-/** ticks are the multiples of a step, counted from an origin, that lie in the view. */
-export function ticks(view: View, most: number, origin: number): Tick[] {
-  const step = tickStep(view, most);
+/** ticks are the multiples of a step, counted from an origin, that lie between two times. */
+export function ticks(between: View, step: number, origin: number): Tick[] {
   const out: Tick[] = [];
-  const first = Math.ceil((view.from - origin) / step);
-  for (let n = first; origin + n * step <= view.to; n++) out.push({ time: origin + n * step, step });
+  const first = Math.ceil((between.from - origin) / step);
+  for (let n = first; origin + n * step <= between.to; n++) out.push({ time: origin + n * step, at: origin + n * step, step });
   return out;
 }
 

@@ -1,80 +1,129 @@
-import { useSignal } from "@preact/signals";
+import { useComputed, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Agent } from "../api/schema";
 import { duration, plural } from "../model/format";
-import { agentLabel, place, spanOf, type Loaded } from "../model/trajectory";
+import { agentLabel, place, spanOf, type Loaded, type Span } from "../model/trajectory";
 import { labelWidth } from "../ui/preferences";
 import { Splitter } from "../ui/splitter";
 import { Axis } from "./axis";
-import { Canvas } from "./canvas";
-import { lanes } from "./lanes";
-import { agentHeight, rowHeight } from "./paint";
+import { around, Canvas } from "./canvas";
+import { straight, toAxis, toTime, warpOf, type Warp } from "./idle";
+import { gapBefore, isVisible, lanes, type Placed } from "./lanes";
+import { agentHeight, rowHeight, topOf } from "./paint";
 import { unmeasured } from "./redraw";
-import { clamp, extentOf, pan, position, reveal, wheelFactor, zoom, type View } from "./scale";
+import { clamp, extentOf, pan, position, reveal, zoom, type View } from "./scale";
 import { ScrollBar } from "./scroll-bar";
 import { Tips, type TipAt } from "./tip";
 import { Toolbar } from "./toolbar";
+import { useView } from "./use-view";
+import { useWheel } from "./use-wheel";
 
 interface Props {
   loaded: Loaded;
   /** The agent whose events are listed below, and the selected event's index or -1. */
   agent: string;
   selected: number;
+  /** The part of the time that the address names; null for all of it. */
+  time: View | null;
+  /** Is given what brings the selected mark to the middle. */
+  centre: { current: (() => void) | null };
+  /** What part of the time is shown, when that has come to rest. */
+  onTime: (time: View | null) => void;
   onSelect: (index: number) => void;
   onAgent: (agent: string) => void;
   onUntimed: () => void;
 }
 
-/** For how long after scrolling a wheel with Ctrl is taken for the rest of it, in milliseconds. */
-const inertia = 150;
-
 /** Timeline places all agents' work on one axis. It always shows everything: the filters of the list do not reach it. */
-export function Timeline({ loaded, agent, selected, onSelect, onAgent, onUntimed }: Props) {
-  const placed = useMemo(() => place(loaded.entries), [loaded.entries]);
-  const all = useMemo(() => lanes(loaded.agents.map((a) => a.id), placed), [loaded.agents, placed]);
-  const extent = useMemo(() => wholeExtent(placed), [placed]);
-  const view = useView(extent);
-  const tip = useSignal<TipAt | null>(null);
+export function Timeline({ loaded, agent, selected, time, centre, onTime, onSelect, onAgent, onUntimed }: Props) {
+  const skip = useSignal(false);
+  const { all, extent, warp, offers, empty } = useLanes(loaded, skip.value);
+  const { view, settled } = useView(
+    extent,
+    time && { from: toAxis(warp, time.from), to: toAxis(warp, time.to) },
+    (rested) => onTime(rested && { from: toTime(warp, rested.from), to: toTime(warp, rested.to) }),
+  );
+  const hovered = useSignal<TipAt | null>(null);
+  const focused = useSignal(false);
   const root = useRef<HTMLElement>(null);
   const body = useRef<HTMLDivElement>(null);
   const tracks = useRef<HTMLDivElement>(null);
+  const pointer = useRef<number | null>(null);
   const part = useSignal(unmeasured);
   const entryAt = (index: number) => loaded.entries[index];
-
-  const chosen = entryAt(selected);
-  const span = chosen === undefined ? null : spanOf(chosen);
+  const spanAt = (index: number): Span | null => {
+    const entry = entryAt(index);
+    const span = entry === undefined ? null : spanOf(entry);
+    return span && { start: toAxis(warp, span.start), end: toAxis(warp, span.end) };
+  };
+  const laneOf = (index: number) => all.findIndex((lane) => lane.agent === entryAt(index)?.agent && lane.events.includes(index));
+  const span = spanAt(selected);
   // A selection that came from elsewhere is brought into view, in time and among the agents.
+  const revealed = useRef(time === null ? -1 : selected);
   useEffect(() => {
-    if (span !== null) view.value = reveal(view.value, extent, clamp(view.value.from, span.start, span.end));
-    const at = all.findIndex((lane) => lane.agent === chosen?.agent);
+    if (span !== null && revealed.current !== selected) view.value = reveal(view.value, extent, clamp(view.value.from, span.start, span.end));
+    revealed.current = selected;
+    const at = all.findIndex((lane) => lane.agent === entryAt(selected)?.agent);
     if (at >= 0 && body.current) keepVisible(body.current, Math.floor(at / 2) * agentHeight);
-  }, [selected, extent]);
+  }, [selected, all]);
 
   const fit = () => (view.value = extent);
   const zoomBy = (factor: number) => {
-    const at = span === null ? 0.5 : position(view.value, (span.start + span.end) / 2);
-    view.value = zoom(view.value, extent, at >= 0 && at <= 1 ? at : 0.5, factor);
+    const mark = span === null ? -1 : position(view.value, (span.start + span.end) / 2);
+    view.value = zoom(view.value, extent, mark >= 0 && mark <= 1 ? mark : (pointer.current ?? 0.5), factor);
+  };
+  centre.current = () => {
+    if (span === null) return;
+    const middle = (span.start + span.end) / 2;
+    const centred = Math.abs(position(view.value, middle) - 0.5) < 0.02;
+    view.value = centred && span.end > span.start ? around(span.start, span.end, extent) : pan(view.value, extent, position(view.value, middle) - 0.5);
   };
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const far = event.shiftKey ? 0.5 : 0.1;
     if (event.key === "ArrowLeft") view.value = pan(view.value, extent, -far);
     else if (event.key === "ArrowRight") view.value = pan(view.value, extent, far);
-    else if (event.key === "+" || event.key === "=") zoomBy(0.7);
-    else if (event.key === "-" || event.key === "_") zoomBy(1 / 0.7);
+    else if (event.key === "+" || event.key === "=" || event.code === "KeyW") zoomBy(0.7);
+    else if (event.key === "-" || event.key === "_" || event.code === "KeyS") zoomBy(1 / 0.7);
     else if (event.key === "0") fit();
     else return;
     event.preventDefault();
+    event.stopPropagation();
   };
   useWheel(root, tracks, (next) => (view.value = next(view.value, extent)));
 
-  const label = `Timeline of ${plural(loaded.agents.length, "agent")} over ${duration(extent.to - extent.from)}`;
+  // With the focus, the selected mark says what it is as one under the pointer does.
+  const at = useSignal(selected);
+  at.value = selected;
+  const tip = useComputed<TipAt | null>(() => {
+    if (hovered.value !== null || !focused.value) return hovered.value;
+    const mark = spanAt(at.value);
+    const box = tracks.current?.getBoundingClientRect();
+    if (mark === null || !box || !isVisible(settled.value, mark.start, mark.end)) return null;
+    const x = clamp(position(settled.value, mark.start), 0, 1) * box.width;
+    return { index: at.value, x: box.left + x, y: box.top + topOf(laneOf(at.value)) + rowHeight / 2, gap: gapOf(at.value) };
+  });
+  const gapOf = (index: number) => {
+    const lane = all[laneOf(index)];
+    return lane === undefined ? null : gapBefore(lane, index);
+  };
+  useSignalEffect(() => {
+    if (view.value !== settled.value) hovered.value = null;
+  });
+
+  const lengthOf = (shown: View) => toTime(warp, shown.to) - toTime(warp, shown.from);
+  const over = empty ? "without a mark" : `over ${duration(lengthOf(extent))}`;
+  const label = `Timeline of ${plural(loaded.agents.length, "agent")} ${over}`;
   return (
     <section class="timeline" id="timeline" ref={root} aria-label="Timeline">
       <Toolbar
-        view={view}
+        view={settled}
         extent={extent}
+        lengthOf={lengthOf}
         untimed={loaded.counts.untimed}
+        empty={empty}
+        skips={skip.value || offers ? skip.value : null}
+        onSkip={(next) => (skip.value = next)}
         onZoom={zoomBy}
         onFit={fit}
         onUntimed={onUntimed}
@@ -84,8 +133,8 @@ export function Timeline({ loaded, agent, selected, onSelect, onAgent, onUntimed
           <span>Agents</span>
         </div>
         <div class="tl-top">
-          <Axis view={view} extent={extent} part={part} />
-          <ScrollBar view={view} extent={extent} controls="tracks" onChange={(next) => (view.value = next)} />
+          <Axis view={view} extent={extent} warp={warp} part={part} empty={empty} />
+          <ScrollBar view={view} settled={settled} part={part} extent={extent} controls="tracks" onChange={(next) => (view.value = next)} />
         </div>
         <div class="tl-body" ref={body}>
           <ol class="tl-labels" id="timeline-labels" style={{ height: `${loaded.agents.length * agentHeight}px` }}>
@@ -100,6 +149,8 @@ export function Timeline({ loaded, agent, selected, onSelect, onAgent, onUntimed
             role="group"
             tabIndex={0}
             onKeyDown={onKeyDown}
+            onFocus={() => (focused.value = true)}
+            onBlur={() => (focused.value = false)}
             aria-label={`${label}. Arrow keys move, plus and minus zoom, 0 shows all. Every mark is an event of the list below.`}
             style={{ height: `${loaded.agents.length * agentHeight}px` }}
           >
@@ -107,15 +158,19 @@ export function Timeline({ loaded, agent, selected, onSelect, onAgent, onUntimed
               all={all}
               view={view}
               extent={extent}
+              warp={warp}
               body={body}
               agent={agent}
               selected={selected}
               part={part}
               entryAt={entryAt}
+              spanAt={spanAt}
+              pointer={pointer}
               onView={(next) => (view.value = next)}
               onSelect={onSelect}
-              onTip={(next) => (tip.value = next)}
+              onTip={(next) => (hovered.value = next && { ...next, gap: gapOf(next.index) })}
             />
+            {empty && <Nothing loaded={loaded} />}
           </div>
         </div>
         <Splitter
@@ -133,7 +188,22 @@ export function Timeline({ loaded, agent, selected, onSelect, onAgent, onUntimed
   );
 }
 
-function wholeExtent(placed: readonly { start: number; end: number }[]): View {
+/** useLanes makes lanes of what was read, on an axis with or without idle time. */
+function useLanes(loaded: Loaded, skip: boolean) {
+  const placed = useMemo(() => place(loaded.entries), [loaded]);
+  const found = useMemo(() => warpOf(placed), [placed]);
+  const warp: Warp = (skip ? found : null) ?? straight;
+  const marks = useMemo(() => (warp === straight ? placed : placed.map((mark) => onAxis(mark, warp))), [placed, warp]);
+  const all = useMemo(() => lanes(loaded.agents.map((agent) => agent.id), marks), [loaded, marks]);
+  const extent = useMemo(() => wholeExtent(marks), [marks]);
+  return { all, extent, warp, offers: found !== null, empty: placed.length === 0 };
+}
+
+function onAxis(mark: Placed, warp: Warp): Placed {
+  return { ...mark, start: toAxis(warp, mark.start), end: toAxis(warp, mark.end) };
+}
+
+function wholeExtent(placed: readonly Span[]): View {
   let first = Infinity;
   let last = -Infinity;
   for (const mark of placed) {
@@ -143,16 +213,15 @@ function wholeExtent(placed: readonly { start: number; end: number }[]): View {
   return first > last ? extentOf(0, 0) : extentOf(first, last);
 }
 
-/** useView begins with everything and goes on showing everything while more is read, until the view was changed. */
-function useView(extent: View) {
-  const view = useSignal(extent);
-  const last = useRef(extent);
-  if (last.current !== extent) {
-    const wasWhole = view.peek() === last.current;
-    last.current = extent;
-    if (wasWhole) view.value = extent;
-  }
-  return view;
+/** Nothing stands in the tracks where no record has a place on the axis. */
+function Nothing({ loaded }: { loaded: Loaded }) {
+  return (
+    <p class="tl-empty muted">
+      {loaded.counts.untimed > 0
+        ? "No time was recorded for any of these events. The list has them."
+        : "No model request and no tool call was recorded. The list says how each run ended."}
+    </p>
+  );
 }
 
 function keepVisible(body: HTMLElement, top: number): void {
@@ -176,35 +245,4 @@ function Label({ agent, listed, onAgent }: { agent: Agent; listed: boolean; onAg
       </span>
     </li>
   );
-}
-
-type Change = (view: View, extent: View) => View;
-
-/** useWheel zooms with Ctrl (or a pinch) anywhere in the pane and pans sideways; a plain wheel scrolls as it does everywhere. */
-function useWheel(root: { current: HTMLElement | null }, tracks: { current: HTMLElement | null }, change: (by: Change) => void): void {
-  const latest = useRef(change);
-  latest.current = change;
-  useEffect(() => {
-    let scrolled = -Infinity;
-    const onWheel = (event: WheelEvent) => {
-      const box = tracks.current?.getBoundingClientRect();
-      if (!box || box.width === 0) return;
-      if (event.ctrlKey || event.metaKey) {
-        // The browser would zoom the whole page.
-        event.preventDefault();
-        if (event.timeStamp - scrolled < inertia) return;
-        const at = clamp((event.clientX - box.left) / box.width, 0, 1);
-        latest.current((view, extent) => zoom(view, extent, at, wheelFactor(event.deltaY, event.deltaMode)));
-        return;
-      }
-      scrolled = event.timeStamp;
-      const sideways = event.shiftKey && event.deltaX === 0 ? event.deltaY : event.deltaX;
-      if (sideways === 0 || Math.abs(sideways) < Math.abs(event.deltaY) * (event.shiftKey ? 0 : 1)) return;
-      event.preventDefault();
-      latest.current((view, extent) => pan(view, extent, sideways / box.width));
-    };
-    const element = root.current;
-    element?.addEventListener("wheel", onWheel, { passive: false });
-    return () => element?.removeEventListener("wheel", onWheel);
-  }, []);
 }

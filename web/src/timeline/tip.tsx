@@ -2,13 +2,15 @@ import type { ReadonlySignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Entry } from "../api/schema";
 import { date, duration, tokens } from "../model/format";
-import { kindLabels, kindOf } from "../model/kind";
+import { kindLabels, kindOf, purposeLabel } from "../model/kind";
 import { durationOf } from "../model/trajectory";
 import { Glyph } from "../ui/icons";
 import { dayClock } from "../ui/preferences";
 
 export interface TipAt {
   readonly index: number;
+  /** How long its row was idle before it, in microseconds; null when it was not. */
+  readonly gap?: number | null;
   /** Position of the pointer in the window. */
   readonly x: number;
   readonly y: number;
@@ -34,16 +36,18 @@ function Tip({ at, entry }: { at: TipAt; entry: Entry | undefined }) {
   const kind = entry === undefined ? null : kindOf(entry);
   if (entry === undefined || kind === null) return null;
   const took = durationOf(entry);
+  const gap = at.gap ?? null;
   const facts = [
     entry.capturedAt === undefined ? "" : date(entry.startedAt ?? entry.capturedAt, dayClock()),
     took === null ? "" : duration(took),
     tokens(entry.usage) === "" ? "" : `${tokens(entry.usage)} tokens`,
     entry.status ?? "",
+    gap === null ? "" : `after a gap of ${duration(gap)}`,
   ];
   return (
     <div class="tip" ref={box} aria-hidden="true">
       <p>
-        <Glyph kind={kind} /> <b>{kindLabels[kind]}</b> {entry.title} <span class="muted">#{entry.sequence}</span>
+        <Glyph kind={kind} /> <b>{kindLabels[kind]}</b> {entry.title} <span class="muted">#{entry.sequence}</span> {purposeLabel(entry) !== "" && <span class="chip purpose">{purposeLabel(entry)}</span>}
       </p>
       {facts
         .filter((fact) => fact !== "")

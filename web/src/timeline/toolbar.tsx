@@ -6,9 +6,17 @@ import { clock } from "../ui/preferences";
 import type { View } from "./scale";
 
 interface Props {
+  /** The view when it has come to rest. */
   view: ReadonlySignal<View>;
   extent: View;
+  /** How long a view is, idle time that is left out included. */
+  lengthOf: (view: View) => number;
   untimed: number;
+  /** Whether there is anything on the axis. */
+  empty: boolean;
+  /** Whether idle time is left out; null where there is too little of it. */
+  skips: boolean | null;
+  onSkip: (skip: boolean) => void;
   onZoom: (factor: number) => void;
   onFit: () => void;
   onUntimed: () => void;
@@ -17,11 +25,16 @@ interface Props {
 const clocks: Readonly<Record<Clock | "elapsed", string>> = { utc: "UTC", local: "Local time", elapsed: "Elapsed" };
 
 /** Toolbar names the marks and holds what the keys of the timeline do, for pointers. */
-export function Toolbar({ view, extent, untimed, onZoom, onFit, onUntimed }: Props) {
+export function Toolbar({ view, extent, lengthOf, untimed, empty, skips, onSkip, onZoom, onFit, onUntimed }: Props) {
   return (
     <div class="tl-toolbar">
       <h2>Timeline</h2>
-      <Shown view={view} />
+      {!empty && <Shown view={view} lengthOf={lengthOf} />}
+      {skips !== null && (
+        <button type="button" class="toggle" aria-pressed={skips} title="Most of this time nothing happened. Idle time then stands as a hatched break." onClick={() => onSkip(!skips)}>
+          Skip idle
+        </button>
+      )}
       {untimed > 0 && (
         <button type="button" class="chip-button" onClick={onUntimed}>
           {plural(untimed, "record")} without time
@@ -47,10 +60,10 @@ export function Toolbar({ view, extent, untimed, onZoom, onFit, onUntimed }: Pro
         ))}
       </select>
       <div class="button-row">
-        <button type="button" class="icon-button" aria-label="Zoom out" title="Zoom out (−)" onClick={() => onZoom(1 / 0.7)}>
+        <button type="button" class="icon-button" aria-label="Zoom out" title="Zoom out (−)" disabled={empty} onClick={() => onZoom(1 / 0.7)}>
           <Icon name="minus" />
         </button>
-        <button type="button" class="icon-button" aria-label="Zoom in" title="Zoom in (+)" onClick={() => onZoom(0.7)}>
+        <button type="button" class="icon-button" aria-label="Zoom in" title="Zoom in (+)" disabled={empty} onClick={() => onZoom(0.7)}>
           <Icon name="plus" />
         </button>
         <Fit view={view} extent={extent} onFit={onFit} />
@@ -59,13 +72,9 @@ export function Toolbar({ view, extent, untimed, onZoom, onFit, onUntimed }: Pro
   );
 }
 
-/** What depends on the view is rendered by itself: a step of the wheel changes no more than that. */
-function Shown({ view }: { view: ReadonlySignal<View> }) {
-  return (
-    <div class="muted tl-shown">
-      <span>{duration(view.value.to - view.value.from)} shown</span>
-    </div>
-  );
+/** What depends on the view is rendered by itself. */
+function Shown({ view, lengthOf }: { view: ReadonlySignal<View>; lengthOf: (view: View) => number }) {
+  return <span class="muted tl-shown">{duration(lengthOf(view.value))} shown</span>;
 }
 
 function Fit({ view, extent, onFit }: { view: ReadonlySignal<View>; extent: View; onFit: () => void }) {

@@ -13,6 +13,9 @@ export interface Sheet {
   readonly palette: Palette;
 }
 
+/** Everything is covered with each picture, and most of it is put there as pixels. */
+const canvasKind: CanvasRenderingContext2DSettings = { alpha: false, willReadFrequently: true };
+
 interface Options {
   readonly view: ReadonlySignal<View>;
   readonly part: ReadonlySignal<Part>;
@@ -32,7 +35,7 @@ export function useCanvas(options: Options): { current: HTMLCanvasElement | null
 
   const draw = (view: View, part: Part) => {
     const element = canvas.current;
-    const ctx = element?.getContext("2d");
+    const ctx = element?.getContext("2d", canvasKind);
     if (!element || !ctx) return;
     const height = latest.current.height(part);
     const ratio = devicePixelRatio;

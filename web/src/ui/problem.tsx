@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ApiError } from "../api/client";
 import type { Problem as ProblemBody } from "../api/schema";
+import { Command } from "./command";
 import { Icon } from "./icons";
 
 interface Props {
@@ -93,13 +94,7 @@ function Forbidden({ problem, namespace }: { problem: ProblemBody | null; namesp
       <p>
         Needed: <code>{`${verb} ${resource}`}</code>.{where === "" && " Name a namespace in which you may."}
       </p>
-      <pre class="command">
-        {command
-          .filter((word) => word !== "")
-          .map((word, i) => (
-            <span key={word}>{i === 0 ? word : ` ${word}`}</span>
-          ))}
-      </pre>
+      <Command words={command.filter((word) => word !== "")} />
     </State>
   );
 }
@@ -135,7 +130,7 @@ function Retry({ onRetry }: { onRetry: () => void }) {
 }
 
 /** State fills a place that has nothing else to show. */
-export function State({ title, icon = "warning", children }: { title: string; icon?: "warning" | "lock" | "clock"; children?: ComponentChildren }) {
+export function State({ title, icon = "warning", children }: { title: string; icon?: "warning" | "lock" | "clock" | "search"; children?: ComponentChildren }) {
   return (
     <div class="state">
       <Icon name={icon} />
