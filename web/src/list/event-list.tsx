@@ -31,7 +31,11 @@ export function EventList({ entries, runs, rows, selected, onSelect, onOpen }: P
   useEffect(() => {
     const element = box.current;
     if (!element) return;
-    const measure = () => setScroll({ top: element.scrollTop, height: element.clientHeight });
+    // A part of a row changes nothing.
+    const measure = () => {
+      const now = { top: Math.floor(element.scrollTop / rowHeight) * rowHeight, height: element.clientHeight };
+      setScroll((before) => (before.top === now.top && before.height === now.height ? before : now));
+    };
     const observer = new ResizeObserver(measure);
     observer.observe(element);
     element.addEventListener("scroll", measure, { passive: true });
@@ -67,6 +71,8 @@ export function EventList({ entries, runs, rows, selected, onSelect, onOpen }: P
   };
 
   const shown = windowOf(scroll.top, scroll.height, rowHeight, rows.count, spare);
+  // Rows that go out of view are used again for those that come into it.
+  const slots = Math.ceil(scroll.height / rowHeight) + 2 * spare + 8;
   // What an outcome takes further than its first row is drawn from there.
   let first = shown.first;
   while (first > 0 && rows.at(first)?.type === "filler") first--;
@@ -94,7 +100,7 @@ export function EventList({ entries, runs, rows, selected, onSelect, onOpen }: P
           {groups(rows, first, shown.last).map((group) => (
             <div key={group.key} role="group" aria-label={group.label}>
               {group.rows.map(({ row, at }) => (
-                <div key={at} class="list-slot" role="presentation" style={{ height: `${rowHeight * (row.type === "outcome" ? row.lines : 1)}px`, transform: `translateY(${at * rowHeight}px)` }}>
+                <div key={at % slots} class="list-slot" role="presentation" style={{ height: `${rowHeight * (row.type === "outcome" ? row.lines : 1)}px`, transform: `translateY(${at * rowHeight}px)` }}>
                   {row.type === "event" ? (
                     <Event
                       entry={entries[row.index]}

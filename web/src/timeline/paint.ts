@@ -78,20 +78,27 @@ interface Over {
   readonly words: { box: Box; text: string; inner: boolean }[];
 }
 
-/** ground draws what the marks stand on: the band of the listed agent, lines between agents, those of the axis, idle time. */
+/**
+ * ground draws what the marks stand on: the band of the listed agent, lines between agents, those of the axis, idle time. Most rows
+ * of pixels are alike, so that one is drawn and repeated.
+ */
 function ground(pixels: Pixels, scene: Scene, first: number, last: number): void {
   const { palette, ratio } = scene;
   const { width, height } = pixels;
-  pixels.ground(palette.surface);
   const hair = Math.max(Math.round(ratio), 1);
+  const lined = (y: number, to: number, colour: number) => {
+    pixels.fill({ x: 0, y, width, height: 1 }, colour);
+    for (const tick of scene.ticks) pixels.fill({ x: Math.round(position(scene.view, tick.at) * width), y, width: hair, height: 1 }, palette.grid);
+    pixels.copy(y, to);
+  };
+  lined(0, height, palette.surface);
   for (let i = first; i < last; i += 2) {
     const top = (Math.floor(i / 2) * agentHeight - scene.scrollTop) * ratio;
     const below = Math.round(top + agentHeight * ratio);
-    if (scene.lanes[i]?.agent === scene.agent) pixels.fill({ x: 0, y: top, width, height: below - Math.round(top) }, palette.band);
+    if (scene.lanes[i]?.agent === scene.agent && below > 0) lined(Math.max(Math.round(top), 0), below, palette.band);
     pixels.fill({ x: 0, y: below - hair, width, height: hair }, palette.edge);
   }
   const bottom = Math.min(((last / 2) * agentHeight - scene.scrollTop) * ratio, height);
-  for (const tick of scene.ticks) pixels.fill({ x: Math.round(position(scene.view, tick.at) * width), y: 0, width: hair, height: bottom }, palette.grid);
   for (const idle of scene.breaks) {
     const x = Math.round(position(scene.view, idle.from) * width);
     const right = Math.round(position(scene.view, idle.to) * width);

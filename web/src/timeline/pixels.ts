@@ -29,22 +29,25 @@ export class Pixels {
     return this.made;
   }
 
-  /** ground covers everything. */
-  ground(colour: number): void {
-    this.data.fill(colour);
-  }
-
-  /** copy repeats the row at from in the rows up to to. */
+  /** copy repeats the row at from in the rows up to to, ever more of them at once. */
   copy(from: number, to: number): void {
-    const [first, last] = [clip(from, this.height), clip(to, this.height)];
-    for (let y = first + 1; y < last; y++) this.data.copyWithin(y * this.width, first * this.width, (first + 1) * this.width);
+    const first = clip(from, this.height) * this.width;
+    const last = clip(to, this.height) * this.width;
+    for (let done = this.width; first + done < last; done *= 2) {
+      this.data.copyWithin(first + done, first, Math.min(first + done, last - done));
+    }
   }
 
   fill(box: Box, colour: number): void {
     const left = clip(box.x, this.width);
     const right = clip(box.x + box.width, this.width);
     const bottom = clip(box.y + box.height, this.height);
-    for (let y = clip(box.y, this.height); y < bottom; y++) this.data.fill(colour, y * this.width + left, y * this.width + right);
+    const { data, width } = this;
+    for (let y = clip(box.y, this.height); y < bottom; y++) {
+      const row = y * width;
+      if (right - left > 16) data.fill(colour, row + left, row + right);
+      else for (let at = row + left; at < row + right; at++) data[at] = colour;
+    }
   }
 
   /** hatch draws slanting lines over a box. They hang together across boxes of one row. */

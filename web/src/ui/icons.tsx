@@ -27,28 +27,28 @@ export function Icon({ name }: { name: keyof typeof paths }) {
   );
 }
 
-/** Glyph marks a kind by shape and colour: the shapes are those of the timeline. */
-export function Glyph({ kind }: { kind: Kind }) {
-  return (
-    <svg class={`glyph kind-${kind}`} viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">
-      {shape(kind)}
-    </svg>
-  );
+interface Shape {
+  readonly d: string;
+  /** The width of its lines; 0 for a shape that is filled. */
+  readonly line: number;
 }
 
-function shape(kind: Kind) {
-  switch (kind) {
-    case "input":
-      return <path d="M6 .8L11.2 6 6 11.2.8 6z" fill="currentColor" />;
-    case "reasoning":
-      return <path d="M1 4l3-3M1 8l7-7M1 11.5L11 1.5M4.5 11.5L11.5 4.5M8.5 11.5l3-3" stroke="currentColor" stroke-width="1.6" />;
-    case "output":
-      return <rect x="1" y="1" width="10" height="10" rx="1.5" fill="currentColor" />;
-    case "tool":
-      return <circle cx="6" cy="6" r="5" fill="currentColor" />;
-    case "mcp":
-      return <circle cx="6" cy="6" r="4.2" fill="none" stroke="currentColor" stroke-width="1.8" />;
-    case "unknown":
-      return <path d="M1.5 6h9" stroke="currentColor" stroke-width="2" />;
-  }
+/** The shapes are those of the timeline. Each is one path, so that a row of the list can show another kind without a new element. */
+const shapes: Readonly<Record<Kind, Shape>> = {
+  input: { d: "M6 .8L11.2 6 6 11.2.8 6z", line: 0 },
+  reasoning: { d: "M1 4l3-3M1 8l7-7M1 11.5L11 1.5M4.5 11.5L11.5 4.5M8.5 11.5l3-3", line: 1.6 },
+  output: { d: "M2.5 1h7A1.5 1.5 0 0 1 11 2.5v7A1.5 1.5 0 0 1 9.5 11h-7A1.5 1.5 0 0 1 1 9.5v-7A1.5 1.5 0 0 1 2.5 1z", line: 0 },
+  tool: { d: "M6 1a5 5 0 1 1 0 10A5 5 0 0 1 6 1z", line: 0 },
+  mcp: { d: "M6 1.8a4.2 4.2 0 1 1 0 8.4 4.2 4.2 0 0 1 0-8.4z", line: 1.8 },
+  unknown: { d: "M1.5 6h9", line: 2 },
+};
+
+/** Glyph marks a kind by shape and colour. */
+export function Glyph({ kind }: { kind: Kind }) {
+  const { d, line } = shapes[kind];
+  return (
+    <svg class={`glyph kind-${kind}`} viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">
+      <path d={d} fill={line === 0 ? "currentColor" : "none"} stroke={line === 0 ? "none" : "currentColor"} stroke-width={line} />
+    </svg>
+  );
 }
