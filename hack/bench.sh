@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Measures speed, storage and load, prints a table and writes bench.json. Takes about seven minutes once everything is built.
+# Measures speed, storage and load, prints a table and writes bench.json. Takes about ten minutes once everything is built.
 # Figures of a busy machine say little: stop other work first. The table names the load average.
 #
-#   BENCH        the groups to measure, with commas between: estimate, tokens, verdicts, counted, history, storage, load, viewer (default: all)
+#   BENCH        the groups to measure, with commas between: estimate, tokens, verdicts, counted, history, storage, load, viewer, page (default: all)
 #   BENCH_CHECK  1 ends with an error when a target is missed
 #   BENCH_FLAGS  further flags; `go run ./test/bench -help` lists them
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-groups=${BENCH:-estimate,tokens,verdicts,counted,history,storage,load,viewer}
+groups=${BENCH:-estimate,tokens,verdicts,counted,history,storage,load,viewer,page}
 say() { printf 'bench: %s\n' "$*" >&2; }
 
 case ,$groups, in
@@ -19,6 +19,13 @@ case ,$groups, in
 	say "building manager and viewer (some minutes when nothing is cached)"
 	mkdir -p bin
 	go build -o bin/ ./cmd/manager ./cmd/viewer
+	;;
+esac
+case ,$groups, in
+*,page,*)
+	CHROMIUM=$(hack/chromium.sh)
+	export CHROMIUM
+	hack/web.sh deps
 	;;
 esac
 say "building the measuring program"

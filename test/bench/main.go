@@ -52,6 +52,7 @@ var groups = []group{
 	{"storage", measureStorage},
 	{"load", measureLoad},
 	{"viewer", measureViewer},
+	{"page", measurePage},
 }
 
 // groupNames are the names of all groups, for people.

@@ -1,6 +1,8 @@
 import { runAll } from "./harness.mjs";
 import "./pages.mjs";
 import "./timeline.mjs";
+import "./time.mjs";
+import "./listing.mjs";
 import "./details.mjs";
 import "./compare.mjs";
 import "./raw.mjs";

@@ -181,11 +181,15 @@ async function drift({ page, drawn }, session, url) {
   const at = (x - tracks.x) / tracks.width;
   const view = () => new URL(page.url()).searchParams.get("t").split("-").map(Number);
   const under = ([from, to]) => from + at * (to - from);
+  /** settled is what is shown when it has changed and then has rested: longer than the address waits. */
   const settled = async (before) => {
-    const old = before.join();
-    for (let i = 0; i < 600; i++) {
+    let last = before.join();
+    for (let i = 0; i < 100; i++) {
+      await new Promise((done) => setTimeout(done, 700));
       await drawn();
-      if (view().join() !== old) return view();
+      const now = view().join();
+      if (now === last && now !== before.join()) return view();
+      last = now;
     }
     throw new Error("the address does not follow the timeline");
   };
