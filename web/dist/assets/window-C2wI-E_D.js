@@ -1,0 +1,1 @@
+function e(e,t,n,r,i){let a=Math.max(Math.floor(e/n)-i,0),o=Math.min(Math.ceil((e+t)/n)+i,r);return{first:Math.min(a,o),last:o}}function t(e,t,n,r,i){let a=r*n;return a<e+i?Math.max(a-i,0):a+n>e+t?a+n-t:e}export{e as n,t};
