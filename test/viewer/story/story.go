@@ -50,6 +50,9 @@ func New() *Story {
 // Scope is the session's place in the store.
 func (s *Story) Scope() cas.Scope { return cas.Scope{Namespace: Namespace, Session: Session} }
 
+// Now is the story's clock, which moves on with every look at it.
+func (s *Story) Now() time.Time { return s.clock.Now() }
+
 // Stream is an agent's event stream.
 func Stream(key string) runevent.Stream {
 	return runevent.Stream{Class: runevent.ClassRun, Namespace: Namespace, Session: Session, Key: key}
