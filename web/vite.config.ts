@@ -26,6 +26,8 @@ export default defineConfig({
     emptyOutDir: true,
     assetsInlineLimit: 0,
     modulePreload: false,
+    // The styles are one file of the first page; a part that is fetched later has none of its own to wait for.
+    cssCodeSplit: false,
     reportCompressedSize: false,
   },
   test: { include: ["tests/**/*.test.ts"], environment: "node" },

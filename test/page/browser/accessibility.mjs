@@ -10,6 +10,11 @@ const states = {
   tool: [session("checkout-errors", "/trajectory?event=run.main.30"), (page) => page.getByText("range too large").waitFor()],
   "agent state": [session("checkout-errors", "/trajectory?event=run.main.45&tab=state"), (page) => page.getByText("Covers events up to").waitFor()],
   "raw JSON": [session("checkout-errors", "/trajectory?event=run.main.45&tab=raw"), (page) => page.getByText('"messages"').waitFor()],
+  comparison: [session("release-notes", "/trajectory?event=run.main.26&tab=compare"), (page) => page.locator(".diff-line").first().waitFor()],
+  "tree of JSON": [session("checkout-errors", "/trajectory?event=run.main.45&tab=raw"), async (page) => {
+    await page.getByRole("button", { name: "Tree" }).click();
+    await page.getByRole("tree").waitFor();
+  }],
   "no match": [session("checkout-errors", "/trajectory?q=zebra"), (page) => page.getByText("No events match").waitFor()],
   "no runs": [session("empty", "/trajectory"), (page) => page.getByText("This session has not run").waitFor()],
   damaged: [session("damaged", "/trajectory?event=run.main.45"), (page) => page.locator(".notices").waitFor()],
@@ -24,6 +29,12 @@ for (const [scheme, rules] of [["light", "all"], ["dark", "colours"]]) {
       await t.accessible(name, rules);
       await t.shot(`${name.replaceAll(" ", "-")}-${scheme}`);
     }
+    await t.trajectory("release-notes", "?event=run.main.10");
+    await page.getByLabel("Rendered").check();
+    await page.locator(".md table").waitFor();
+    await t.accessible("rendered", rules);
+    await t.shot(`rendered-${scheme}`);
+    await page.getByLabel("Rendered").uncheck();
     await t.trajectory("checkout-errors");
     await page.getByRole("button", { name: "Export" }).click();
     await t.accessible("export", rules);

@@ -7,6 +7,7 @@ import "./details.mjs";
 import "./compare.mjs";
 import "./raw.mjs";
 import "./markdown.mjs";
+import "./reading.mjs";
 import "./states.mjs";
 import "./accessibility.mjs";
 import "./load.mjs";

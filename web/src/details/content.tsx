@@ -1,21 +1,21 @@
-import type { Detail, Entry, Failure, ModelOutput, TextContent, ToolContent } from "../api/schema";
-import { date, notRecorded, plural } from "../model/format";
+import type { Detail, Entry, Failure, ModelOutput, TextContent } from "../api/schema";
+import { plural } from "../model/format";
 import { Json } from "../ui/json";
 import { Content } from "../ui/message";
-import { dayClock } from "../ui/preferences";
 import { Prose } from "../ui/prose";
 import { Text } from "../ui/text";
+import { Tool, type Session } from "./tool";
 import { UsageTable } from "./usage";
 
 /** EventContent shows what one event is, other than a model input. A structure that is not known keeps its JSON. */
-export function EventContent({ detail, onEntry }: { detail: Detail; onEntry: (id: string) => void }) {
+export function EventContent({ detail, ...session }: { detail: Detail } & Session) {
   const { entry, output, text, tool, message, failure } = detail;
   const known = output ?? text ?? tool ?? message ?? failure;
   return (
     <>
       {output && <Output output={output} />}
       {text && <Increments text={text} entry={entry} />}
-      {tool && <Tool tool={tool} onEntry={onEntry} />}
+      {tool && <Tool detail={detail} tool={tool} {...session} />}
       {message && (
         <section class="block">
           <Content message={message} openReasoning />
@@ -64,52 +64,6 @@ function Increments({ text, entry }: { text: TextContent; entry: Entry }) {
       {text.parts.length > 1 ? text.parts.map((part) => <Prose key={part.block} text={part.text} />) : <Prose text={text.text} />}
       {text.text === "" && <p class="muted">No text was recorded.</p>}
     </section>
-  );
-}
-
-function Tool({ tool, onEntry }: { tool: ToolContent; onEntry: (id: string) => void }) {
-  return (
-    <>
-      {tool.unavailable && <p class="unavailable block">{tool.unavailable}</p>}
-      {tool.attempts.some((attempt) => attempt.unknown) && (
-        <p class="warning block">The call was interrupted. Whether it took effect is not known.</p>
-      )}
-      <section class="block">
-        <h3>Parameters</h3>
-        {tool.parameters === undefined ? <p class="muted">{notRecorded}</p> : <Json value={tool.parameters} />}
-      </section>
-      <section class="block">
-        <h3>
-          Result {tool.isError && <span class="chip bad">error</span>}
-        </h3>
-        {tool.result ? <Content message={tool.result} /> : <p class="muted">{notRecorded}</p>}
-      </section>
-      {tool.output && tool.output.text !== "" && (
-        <section class="block">
-          <h3>Output while it ran</h3>
-          <Text text={tool.output.text} mono plain />
-        </section>
-      )}
-      {tool.audit && tool.audit.length > 0 && (
-        <details class="block">
-          <summary>Exchange with {tool.server ?? "the tool server"}</summary>
-          <Json value={tool.audit} />
-        </details>
-      )}
-      <p class="block muted">
-        Call <code>{tool.callId}</code>
-        {tool.server && ` · server ${tool.server}`}
-        {tool.attempts.map((attempt) => ` · attempt ${attempt.attempt}${attempt.startedAt === undefined ? "" : ` at ${date(attempt.startedAt, dayClock())}`}`)}
-        {tool.callerId !== undefined && (
-          <>
-            {" · "}
-            <button type="button" class="link" onClick={() => onEntry(tool.callerId ?? "")}>
-              Show the response that called it
-            </button>
-          </>
-        )}
-      </p>
-    </>
   );
 }
 

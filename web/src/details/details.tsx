@@ -64,7 +64,7 @@ export function Details({ namespace, name, loaded, id, tab: wanted, onTab, onEnt
         )}
         {value && tab === "content" && !value.input && (
           <div class="detail-scroll" tabIndex={0} role="region" aria-label="Event content">
-            <EventContent detail={value} onEntry={onEntry} />
+            <EventContent detail={value} namespace={namespace} name={name} loaded={loaded} onEntry={onEntry} />
           </div>
         )}
         {value && tab === "compare" && (

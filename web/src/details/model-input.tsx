@@ -4,10 +4,13 @@ import { bytes, count, inputTokens, notRecorded, plural, shortDigest } from "../
 import { expansionLabel, originOf } from "../model/origin";
 import { follow, link } from "../navigation";
 import type { Route } from "../route";
+import { Fold } from "../ui/fold";
 import { Json } from "../ui/json";
 import { Content, roleLabel } from "../ui/message";
+import { printing } from "../ui/printing";
 import { Text } from "../ui/text";
 import { Budget } from "./budget";
+import { Rail } from "./rail";
 
 interface Props {
   input: ModelInput;
@@ -23,7 +26,8 @@ interface Props {
 /** The conversation at a position of the agent's history. */
 export type HistoryRoute = (index: number) => Route;
 
-export type Jump = "system" | "first" | "newest";
+/** A part of an input; a number is a message's index. */
+export type Jump = "system" | "first" | "newest" | number;
 
 /** How many messages are on the page at a time. */
 const portion = 100;
@@ -39,15 +43,20 @@ export function Input({ input, assembly, usage, historyRoute, jump }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
 
   const go = (to: Jump) => {
-    if (to === "first") setRange({ first: 0, last: Math.min(portion, total) });
-    if (to === "newest") setRange({ first: Math.max(total - portion, 0), last: total });
+    const index = to === "first" ? 0 : to === "newest" ? total - 1 : to;
+    if (index !== "system" && (index < range.first || index >= range.last)) {
+      const first = Math.max(Math.min(index - Math.floor(portion / 2), total - portion), 0);
+      setRange({ first, last: Math.min(first + portion, total) });
+    }
     setGoal({ to });
   };
   jump.current = go;
+  const current = goal.to === "system" || goal.to === "first" ? 0 : goal.to === "newest" ? total - 1 : goal.to;
   useLayoutEffect(() => {
-    const target = goal.to === "system" ? "[data-part=system]" : `[data-message="${goal.to === "first" ? 0 : total - 1}"]`;
+    const target = goal.to === "system" ? "[data-part=system]" : `[data-message="${current}"]`;
     scroller.current?.querySelector(target)?.scrollIntoView({ block: "start" });
   }, [goal]);
+  const shown = printing.value ? { first: 0, last: total } : range;
 
   return (
     <div class="model-input">
@@ -63,25 +72,28 @@ export function Input({ input, assembly, usage, historyRoute, jump }: Props) {
         </button>
         {assembly && <Sizes estimate={assembly.budget.estimatedInputTokens} provider={inputTokens(usage)} />}
       </nav>
-      <div class="input-scroll" ref={scroller} tabIndex={0} role="region" aria-label="Model input">
-        <Fixed input={input} />
-        {assembly && <Budget assembly={assembly} usage={usage} />}
-        {input.system ? <System prompt={input.system} /> : <p class="muted block">There is no system prompt.</p>}
-        {range.first > 0 && (
-          <button type="button" class="more" onClick={() => setRange({ ...range, first: Math.max(range.first - portion, 0) })}>
-            Show {count(Math.min(portion, range.first))} of {count(range.first)} earlier messages
-          </button>
-        )}
-        <ol class="input-messages" start={range.first}>
-          {input.messages.slice(range.first, range.last).map((message) => (
-            <Item key={message.index} item={message} historyRoute={historyRoute} total={total} />
-          ))}
-        </ol>
-        {range.last < total && (
-          <button type="button" class="more" onClick={() => setRange({ ...range, last: Math.min(range.last + portion, total) })}>
-            Show {count(Math.min(portion, total - range.last))} of {count(total - range.last)} later messages
-          </button>
-        )}
+      <div class="input-main">
+        {total > 0 && <Rail messages={input.messages} current={current} onGo={go} />}
+        <div class="input-scroll" ref={scroller} tabIndex={0} role="region" aria-label="Model input">
+          <Fixed input={input} />
+          {assembly && <Budget assembly={assembly} usage={usage} />}
+          {input.system ? <System prompt={input.system} /> : <p class="muted block">There is no system prompt.</p>}
+          {shown.first > 0 && (
+            <button type="button" class="more" onClick={() => setRange({ ...range, first: Math.max(range.first - portion, 0) })}>
+              Show {count(Math.min(portion, range.first))} of {count(range.first)} earlier messages
+            </button>
+          )}
+          <ol class="input-messages" start={shown.first + 1}>
+            {input.messages.slice(shown.first, shown.last).map((message) => (
+              <Item key={message.index} item={message} historyRoute={historyRoute} total={total} />
+            ))}
+          </ol>
+          {shown.last < total && (
+            <button type="button" class="more" onClick={() => setRange({ ...range, last: Math.min(range.last + portion, total) })}>
+              Show {count(Math.min(portion, total - range.last))} of {count(total - range.last)} later messages
+            </button>
+          )}
+        </div>
       </div>
       <Tools tools={input.tools} />
     </div>
@@ -202,19 +214,29 @@ export function Item({ item, historyRoute, total }: ItemProps) {
 function Tools({ tools }: { tools: readonly InputTool[] }) {
   if (tools.length === 0) return <p class="tool-list none muted">No tools were declared.</p>;
   return (
-    <details class="tool-list">
-      <summary>{plural(tools.length, "tool definition")}</summary>
-      <div class="tool-list-scroll" tabIndex={0} role="region" aria-label="Tool definitions">
-        {tools.map((tool, i) => (
-          <details key={i} class="tool-item">
-            <summary>
-              <b>{tool.name}</b> <span class="muted">{tool.description.split("\n")[0]}</span>
-            </summary>
-            <Text text={tool.description} />
-            <Json value={tool.parameters} />
-          </details>
-        ))}
-      </div>
-    </details>
+    <Fold class="tool-list" summary={plural(tools.length, "tool definition")}>
+      {() => (
+        <div class="tool-list-scroll" tabIndex={0} role="region" aria-label="Tool definitions">
+          {tools.map((tool, i) => (
+            <Fold
+              key={i}
+              class="tool-item"
+              summary={
+                <>
+                  <b>{tool.name}</b> <span class="muted">{tool.description.split("\n")[0]}</span>
+                </>
+              }
+            >
+              {() => (
+                <>
+                  <Text text={tool.description} />
+                  <Json value={tool.parameters} />
+                </>
+              )}
+            </Fold>
+          ))}
+        </div>
+      )}
+    </Fold>
   );
 }

@@ -1,4 +1,4 @@
-import { diffLines, diffWordsWithSpace } from "diff";
+import { diffArrays } from "diff/lib/diff/array.js";
 
 /** A line of a comparison of two texts. A fold stands for lines that are the same in both. */
 export type DiffLine =
@@ -25,7 +25,7 @@ const around = 3;
 /** diffText compares two texts line by line, and word by word within changed lines; null when that would take too long. */
 export function diffText(before: string, after: string): DiffLine[] | null {
   if (before.length + after.length > longest) return null;
-  const changes = diffLines(before, after, { maxEditLength: mostLines });
+  const changes = diffArrays(split(before), split(after), { maxEditLength: mostLines });
   if (changes === undefined) return null;
   let left = allBlocks;
   const lines: DiffLine[] = [];
@@ -34,22 +34,31 @@ export function diffText(before: string, after: string): DiffLine[] | null {
     const next = changes[i + 1];
     if (!change) continue;
     if (change.removed && next?.added) {
-      const size = change.value.length + next.value.length;
+      const size = sizeOf(change.value) + sizeOf(next.value);
       left -= size;
-      lines.push(...within(split(change.value), split(next.value), size <= longestBlock && left >= 0));
+      lines.push(...within(change.value, next.value, size <= longestBlock && left >= 0));
       i++;
       continue;
     }
     const kind = change.added ? "added" : change.removed ? "removed" : "same";
-    for (const text of split(change.value)) lines.push({ kind, parts: [{ text, changed: false }] });
+    for (const text of change.value) lines.push({ kind, parts: [{ text, changed: false }] });
   }
   return fold(lines);
 }
 
+function sizeOf(lines: readonly string[]): number {
+  return lines.reduce((sum, line) => sum + line.length + 1, 0);
+}
+
+/** wordsOf cuts a text into words, blanks and single other characters. */
+function wordsOf(lines: readonly string[]): string[] {
+  return lines.join("\n").match(/\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu) ?? [];
+}
+
 /** within shows lines that took each other's place, and what differs in them where the rest is alike. */
 function within(before: readonly string[], after: readonly string[], byWord: boolean): DiffLine[] {
-  const words = byWord ? diffWordsWithSpace(before.join("\n"), after.join("\n"), { maxEditLength: mostWords }) : undefined;
-  const alike = words?.some((word) => !word.added && !word.removed && word.value.trim() !== "") ?? false;
+  const words = byWord ? diffArrays(wordsOf(before), wordsOf(after), { maxEditLength: mostWords }) : undefined;
+  const alike = words?.some((word) => !word.added && !word.removed && word.value.join("").trim() !== "") ?? false;
   const lines = (kind: "removed" | "added", texts: readonly string[]): DiffLine[] =>
     words === undefined || !alike
       ? texts.map((text) => ({ kind, parts: [{ text, changed: false }] }))
@@ -57,10 +66,10 @@ function within(before: readonly string[], after: readonly string[], byWord: boo
   return [...lines("removed", before), ...lines("added", after)];
 }
 
-function byLine(words: readonly { value: string; added: boolean; removed: boolean }[]): DiffPart[][] {
+function byLine(words: readonly { value: string[]; added: boolean; removed: boolean }[]): DiffPart[][] {
   const lines: DiffPart[][] = [[]];
   for (const word of words) {
-    word.value.split("\n").forEach((text, i) => {
+    word.value.join("").split("\n").forEach((text, i) => {
       if (i > 0) lines.push([]);
       if (text !== "") lines.at(-1)?.push({ text, changed: word.added || word.removed });
     });

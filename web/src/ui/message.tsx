@@ -1,5 +1,6 @@
 import type { Block, Message } from "../api/schema";
 import { bytes, shortDigest } from "../model/format";
+import { Fold } from "./fold";
 import { Json } from "./json";
 import { Prose } from "./prose";
 import { Text } from "./text";
@@ -72,10 +73,9 @@ function Thinking({ block, open }: { block: Block; open: boolean }) {
   if (block.redacted) return <p class="thinking muted">Reasoning that the provider encrypted. There is no text of it.</p>;
   if (!block.thinking) return <p class="thinking muted">Reasoning without a text.</p>;
   return (
-    <details class="thinking" open={open}>
-      <summary>Reasoning</summary>
-      <Prose text={block.thinking} />
-    </details>
+    <Fold class="thinking" summary="Reasoning" open={open}>
+      {() => <Prose text={block.thinking ?? ""} />}
+    </Fold>
   );
 }
 
