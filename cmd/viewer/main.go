@@ -82,7 +82,7 @@ func assemble(cfg config, logger *slog.Logger) (*nats.Conn, http.Handler, error)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	handler, err := server.New(server.Options{
-		Gate: gate, Directory: directory, Log: log, Store: store, Page: web.Dist(), Document: openapi.Trajectory,
+		Gate: gate, Directory: directory, Runs: directory, Log: log, Store: store, Page: web.Dist(), Document: openapi.Trajectory,
 		Ready: ready(nc, directory), Registry: registry, Logger: logger, Now: time.Now,
 		IndexBytes: cfg.indexBytes, DetailBytes: cfg.detailBytes, Exports: cfg.exports, Timeout: cfg.timeout,
 	})

@@ -43,7 +43,7 @@ type world struct {
 	s3     *services.S3
 	nats   *services.NATS
 	// dir is the NATS server's folder.
-	dir string
+	dir    string
 	reader *trajectory.Reader
 	b      *trajectory.Builder
 }

@@ -29,6 +29,7 @@ import (
 
 	"github.com/agentloop/agentloop/api/openapi"
 	"github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/pkg/trajectory"
 	"github.com/agentloop/agentloop/pkg/trajectory/server"
 	"github.com/agentloop/agentloop/pkg/trajectory/server/kubeauth"
 	"github.com/agentloop/agentloop/test/viewer/story"
@@ -204,7 +205,7 @@ func serve(t *testing.T, opts kubeauth.Options) string {
 		t.Fatal(err)
 	}
 	handler, err := server.New(server.Options{
-		Gate: gate, Directory: directory, Log: told.Log, Store: told.Store, Document: openapi.Trajectory, Ready: directory.Ready,
+		Gate: gate, Directory: directory, Runs: directory, Log: told.Log, Store: told.Store, Document: openapi.Trajectory, Ready: directory.Ready,
 		Logger: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	if err != nil {
@@ -426,5 +427,49 @@ func eventually(t *testing.T, what string, happened func() bool) {
 		case <-ctx.Done():
 			t.Fatalf("never: %s", what)
 		}
+	}
+}
+
+// TestRunsThatNeverStarted lists what the resources of runs say that no worker ever had.
+func TestRunsThatNeverStarted(t *testing.T) {
+	url := serve(t, kubeauth.Options{})
+	token := reader(t, "run-reader", story.Namespace, "agentloop-trajectory-viewer")
+	ctx := t.Context()
+	run := &v1alpha1.AgentRun{ObjectMeta: metav1.ObjectMeta{Namespace: story.Namespace, Name: "never-began"}}
+	run.Spec.SessionRef.Name, run.Spec.Operation = "third", "Compact"
+	if err := cluster.own.Create(ctx, run); err != nil {
+		t.Fatal(err)
+	}
+	now := metav1.Now()
+	run.Status.CompletionTime = &now
+	for _, condition := range []string{v1alpha1.ConditionSucceeded, v1alpha1.ConditionFinished} {
+		status := metav1.ConditionFalse
+		if condition == v1alpha1.ConditionFinished {
+			status = metav1.ConditionTrue
+		}
+		run.Status.Conditions = append(run.Status.Conditions, metav1.Condition{
+			Type: condition, Status: status, Reason: v1alpha1.RunReasonCancelled, Message: "cancelled while queued", LastTransitionTime: now,
+		})
+	}
+	if err := cluster.own.Status().Update(ctx, run); err != nil {
+		t.Fatal(err)
+	}
+	var session v1alpha1.AgentSession
+	if err := cluster.own.Get(ctx, client.ObjectKey{Namespace: story.Namespace, Name: "third"}, &session); err != nil {
+		t.Fatal(err)
+	}
+	session.Status.RunsTotal = 1
+	if err := cluster.own.Status().Update(ctx, &session); err != nil {
+		t.Fatal(err)
+	}
+	var page struct {
+		Runs []trajectory.Run `json:"runs"`
+	}
+	_, body := get(t, url+"/api/sessions/team:third/trajectory", token)
+	if err := json.Unmarshal(body, &page); err != nil {
+		t.Fatal(err)
+	}
+	if len(page.Runs) != 1 || page.Runs[0].Name != "never-began" || page.Runs[0].Status != "cancelled" || page.Runs[0].Reason != "Cancelled" || page.Runs[0].Message != "cancelled while queued" || page.Runs[0].EndedAt == 0 {
+		t.Errorf("runs are %s", body)
 	}
 }

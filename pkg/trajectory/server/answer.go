@@ -21,7 +21,7 @@ const documents = 1
 // answer may be sent in several encodings.
 func (s *Server) tag(r *http.Request, session found) string {
 	sum := sha256.New()
-	summary, err := json.Marshal(session.summary)
+	summary, err := json.Marshal([]any{session.summary, session.unstarted})
 	if err != nil {
 		return ""
 	}

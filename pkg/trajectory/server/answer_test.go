@@ -9,6 +9,7 @@ import (
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/cas/castest"
 	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/trajectory"
 	"github.com/agentloop/agentloop/test/viewer/story"
 )
 
@@ -115,4 +116,50 @@ func contextOf(t *testing.T, told *story.Story) cas.Digest {
 		t.Fatalf("record 13 names no input: %v", err)
 	}
 	return found
+}
+
+// ended are run resources.
+type ended struct {
+	runs  []trajectory.Run
+	asked int
+}
+
+func (e *ended) EndedRuns(context.Context, string, string) ([]trajectory.Run, error) {
+	e.asked++
+	return e.runs, nil
+}
+
+// TestRunsThatNeverStarted lists runs that left no run event, when the session counts more than the log has.
+func TestRunsThatNeverStarted(t *testing.T) {
+	resources := &ended{}
+	s := newSite(t, func(o *Options) { o.Runs = resources })
+	list := func(path string) (answer, []trajectory.Run) {
+		var page struct {
+			Runs []trajectory.Run `json:"runs"`
+		}
+		a := s.get(path)
+		a.decode(t, &page)
+		return a, page.Runs
+	}
+	before, runs := list(base + "/trajectory")
+	if len(runs) != 2 || resources.asked != 0 {
+		t.Errorf("%d runs, resources asked for %d times: the log has them all", len(runs), resources.asked)
+	}
+	s.directory.sessions[0].Summary.Runs = 4
+	resources.runs = []trajectory.Run{
+		{UID: "q", Name: "queued", Agent: "main", Status: "cancelled", Reason: "Cancelled", Message: "cancelled on request", EndedAt: 2},
+		{UID: runs[0].UID, Agent: "main", Status: "failed"},
+		{UID: "r", Name: "refused", Agent: "main", Status: "failed", Reason: "SkillNotFound", Message: "there is no skill x", EndedAt: 1},
+	}
+	after, runs := list(base + "/trajectory")
+	if len(runs) != 4 || runs[2].Name != "refused" || runs[3].Reason != "Cancelled" || runs[0].Status != "succeeded" || after.Header.Get("ETag") == before.Header.Get("ETag") {
+		t.Errorf("runs are %+v", runs)
+	}
+	if _, runs := list("/api/sessions/team:fresh/trajectory"); len(runs) != 0 {
+		t.Errorf("a session without runs has %+v", runs)
+	}
+	s.directory.sessions[1].Summary.Runs = 1
+	if _, runs := list("/api/sessions/team:fresh/trajectory"); len(runs) != 3 {
+		t.Errorf("a session that ended before its first request has %+v", runs)
+	}
 }

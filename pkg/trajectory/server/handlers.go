@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -117,6 +119,8 @@ func (s *Server) listSessions(w http.ResponseWriter, r *http.Request) error {
 type found struct {
 	summary Summary
 	index   *trajectory.Index
+	// unstarted are runs that ended and that the log does not know.
+	unstarted []trajectory.Run
 }
 
 // find looks up a session whose access was decided. One whose resource is gone is found by its UID as long as its run
@@ -307,10 +311,19 @@ func (s *Server) getTrajectory(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	tag := s.tag(r, session)
 	page, err := session.index.Page(after, limit)
-	if err != nil || unchanged(w, r, tag) {
+	if err != nil {
 		return err
+	}
+	if !trajectory.Continues(after) {
+		if session.unstarted, err = s.unstarted(ctx, session); err != nil {
+			return err
+		}
+		page.Runs = append(page.Runs, session.unstarted...)
+	}
+	tag := s.tag(r, session)
+	if unchanged(w, r, tag) {
+		return nil
 	}
 	index := session.index
 	return tagged(w, tag, trajectoryDocument{
@@ -318,6 +331,32 @@ func (s *Server) getTrajectory(w http.ResponseWriter, r *http.Request) error {
 		HistoricalEntries: page.Untimed, Notices: nonNil(index.Notices), RealTime: index.RealTime, Counts: index.Counts,
 		Head: nonNil(index.Head), Next: page.Next, Cursor: page.Cursor,
 	})
+}
+
+// unstarted are the session's runs that ended before a worker had them: they left no run event. Resources are only asked
+// for when the session counts more runs than the log has.
+func (s *Server) unstarted(ctx context.Context, session found) ([]trajectory.Run, error) {
+	known := map[string]bool{}
+	for _, run := range session.index.AllRuns() {
+		known[run.UID] = true
+	}
+	if s.opts.Runs == nil || session.summary.Name == "" || int64(len(known)) >= session.summary.Runs {
+		return nil, nil
+	}
+	ended, err := s.opts.Runs.EndedRuns(ctx, session.summary.Namespace, session.summary.Name)
+	if err != nil {
+		return nil, err
+	}
+	var out []trajectory.Run
+	for _, run := range ended {
+		if !known[run.UID] {
+			out = append(out, run)
+		}
+	}
+	slices.SortFunc(out, func(a, b trajectory.Run) int {
+		return cmp.Or(cmp.Compare(a.EndedAt, b.EndedAt), cmp.Compare(a.UID, b.UID))
+	})
+	return out, nil
 }
 
 func (s *Server) getDetail(w http.ResponseWriter, r *http.Request) error {

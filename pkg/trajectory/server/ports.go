@@ -65,6 +65,13 @@ type Directory interface {
 	Sessions(ctx context.Context, namespace string, limit int, cursor string) ([]Session, string, error)
 }
 
+// Runs looks run resources up. EndedRuns returns the runs of a session that have ended, as their resources tell, with status,
+// reason and message: a run that ended before a worker had it is told of nowhere else. An error means that the API server
+// did not answer.
+type Runs interface {
+	EndedRuns(ctx context.Context, namespace, session string) ([]trajectory.Run, error)
+}
+
 // Summary describes a session resource.
 type Summary struct {
 	ID        string `json:"id"`

@@ -18,10 +18,11 @@ import (
 	"github.com/agentloop/agentloop/pkg/trajectory"
 )
 
-// Options are what a Server is made of. Page and Ready may be nil; zero bounds mean the defaults.
+// Options are what a Server is made of. Page, Ready and Runs may be nil; zero bounds mean the defaults.
 type Options struct {
 	Gate      Gate
 	Directory Directory
+	Runs      Runs
 	Log       trajectory.Log
 	Store     cas.Store
 	// Page is the built page: index.html and assets. Without it only the API is served.

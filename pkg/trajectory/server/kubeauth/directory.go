@@ -17,7 +17,7 @@ import (
 	"github.com/agentloop/agentloop/pkg/trajectory/server"
 )
 
-// Directory implements server.Directory with the viewer's own account, which may get and list sessions.
+// Directory implements server.Directory with the viewer's own account, which may get and list sessions and runs.
 type Directory struct{ client client.Client }
 
 var _ server.Directory = (*Directory)(nil)
@@ -31,6 +31,7 @@ func NewDirectory(config *rest.Config) (*Directory, error) {
 	// The kinds are known, so that no discovery is needed before the first request.
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(api.GroupVersion.WithKind("AgentSession"), meta.RESTScopeNamespace)
+	mapper.Add(api.GroupVersion.WithKind("AgentRun"), meta.RESTScopeNamespace)
 	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		return nil, fmt.Errorf("session client: %w", err)
