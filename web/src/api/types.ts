@@ -416,7 +416,7 @@ export interface components {
             session: components["schemas"]["SessionSummary"];
             /** @description All agents, the main one first, then by first capture time. */
             agents: components["schemas"]["Agent"][];
-            /** @description Runs that were added or changed; only on a listing's first page. */
+            /** @description Runs that were added or changed; only on a listing's first page. Also those that ended before a worker had them, as their resources tell: they have no attempts and no entries. */
             runs: components["schemas"]["Run"][];
             /** @description Entries with a time in the order of capture. */
             entries: components["schemas"]["Entry"][];
