@@ -2,6 +2,6 @@
 // other.
 //
 // Guarantees: only the export itself is needed, no log and no store; it is read once, in memory that does not grow with
-// its size but for some bytes for each entry of its index and the longest single string of it; what is wrong is reported
-// with the number of the line, and checking goes on where it can; nothing of an export's content gets into a report.
+// its size but for some bytes for each entry of its index and the largest single value of an entry; what is wrong is
+// reported with the number of the line, and checking goes on where it can; nothing of an export's content gets into a report.
 package verify

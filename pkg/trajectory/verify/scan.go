@@ -86,6 +86,8 @@ type values struct {
 	dec *json.Decoder
 	// mark, when set, sums up what is read: equal values have equal sums.
 	mark *maphash.Hash
+	// passed is the value that was passed over last; its memory is used again.
+	passed json.RawMessage
 }
 
 // errShape is returned for a value that is not of the kind that stands there in an export.
@@ -104,6 +106,9 @@ func (v *values) token() (json.Token, error) {
 
 // skip passes over a value of any depth.
 func (v *values) skip() error {
+	if v.mark == nil {
+		return v.dec.Decode(&v.passed)
+	}
 	for depth := 0; ; {
 		t, err := v.token()
 		if err != nil {

@@ -44,6 +44,7 @@ type check struct {
 	timed      int
 	historical []uint64
 	counts     struct{ entries, untimed int64 }
+	passed     json.RawMessage
 	// begun says that the first line was read, ended that the last one was.
 	begun, ended bool
 }
@@ -108,7 +109,8 @@ func (e *lineError) Error() string { return e.message }
 func (c *check) line(before []byte) error {
 	dec := json.NewDecoder(c.lines)
 	dec.UseNumber()
-	v := &values{dec: dec}
+	v := &values{dec: dec, passed: c.passed}
+	defer func() { c.passed = v.passed }()
 	var read reader
 	first := true
 	err := v.object(func(name string) error {
