@@ -83,7 +83,7 @@ func assemble(cfg config, logger *slog.Logger) (*nats.Conn, http.Handler, error)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	handler, err := server.New(server.Options{
 		Gate: gate, Directory: directory, Runs: directory, Log: log, Store: store, Page: web.Dist(), Document: openapi.Trajectory,
-		Ready: ready(nc, directory), Registry: registry, Logger: logger, Now: time.Now,
+		Ready: ready(nc, directory.Ready), Registry: registry, Logger: logger, Now: time.Now,
 		IndexBytes: cfg.indexBytes, DetailBytes: cfg.detailBytes, Exports: cfg.exports, Timeout: cfg.timeout,
 	})
 	if err != nil {
@@ -93,13 +93,14 @@ func assemble(cfg config, logger *slog.Logger) (*nats.Conn, http.Handler, error)
 	return nc, handler, nil
 }
 
-// ready says whether the log's server and the API server answer.
-func ready(nc *nats.Conn, directory *kubeauth.Directory) func(context.Context) error {
+// ready says whether the log's server and the API server answer. The object store is not asked: without it much can still
+// be shown, and who asks for the rest is told so.
+func ready(nc *nats.Conn, kubernetes func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if !nc.IsConnected() {
 			return errors.New("not connected to NATS")
 		}
-		return directory.Ready(ctx)
+		return kubernetes(ctx)
 	}
 }
 
