@@ -239,6 +239,8 @@ const keptObjects = 4
 
 // object reads an object of an imported file, or returns it from the window.
 func (w *window) object(ref cas.Ref, read func() ([]byte, error)) ([]byte, error) {
+	w.reading.Lock()
+	defer w.reading.Unlock()
 	if at := slices.IndexFunc(w.objects, func(o keptObject) bool { return o.digest == ref.Digest }); at >= 0 {
 		o := w.objects[at]
 		w.objects = append(slices.Delete(w.objects, at, at+1), o)

@@ -25,7 +25,8 @@ type window struct {
 	chunks map[chunkKey][]runevent.Record
 	used   []chunkKey // least recently used first
 	bytes  int
-	// objects are those of imported files that were read last, the newest last.
+	// objects are those of imported files that were read last, the newest last. One is read at a time.
+	reading sync.Mutex
 	objects []keptObject
 }
 

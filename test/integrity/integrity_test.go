@@ -172,7 +172,7 @@ func (w *world) readOn(ix *trajectory.Index) string {
 		}
 	}
 	var out bytes.Buffer
-	records, err := w.reader.Export(w.t.Context(), ix, trajectory.Header{Session: 1}, &out)
+	records, err := w.reader.Export(w.t.Context(), ix, trajectory.Header{Session: 1}, trajectory.OneByOne, &out)
 	if err != nil || records != len(timed)+len(untimed) || !strings.Contains(out.String(), `{"type":"complete"`) {
 		w.t.Errorf("the export has %d records, %v; want %d and its last line", records, err, len(timed)+len(untimed))
 	}
@@ -465,4 +465,60 @@ func TestImportedFilesOnRealStores(t *testing.T) {
 		t.Errorf("without a file: %d entries, notices %v", ix.Counts.Entries, said(ix.Notices))
 	}
 	w.readOn(ix)
+}
+
+// TestStreamsOfSubagentsAndTools writes what a subagent does to its own stream, and what its tool prints to the tool's.
+func TestStreamsOfSubagentsAndTools(t *testing.T) {
+	w := newWorld(t)
+	const agent = "finder-0a1b2c3d"
+	sub, printed := story.Stream(agent), story.Stream("call-1-a1")
+	printed.Class = runevent.ClassOut
+	put := func(ctx context.Context, mediaType string, data []byte) (cas.Ref, error) {
+		return w.store.Put(ctx, w.story.Scope(), mediaType, data)
+	}
+	add := func(stream runevent.Stream, event runevent.Event) {
+		t.Helper()
+		writer, _, err := runevent.OpenWriter(t.Context(), w.log, runevent.WriterConfig{Stream: stream, Now: w.story.Now, Put: put})
+		w.must(err)
+		_, _, err = writer.Append(t.Context(), event)
+		w.must(err)
+	}
+	of := func(agent string) runevent.Evidence {
+		return runevent.Evidence{AgentID: agent, AgentRunID: "u-" + agent, RequestExecutionID: "r1", Turn: 1, ContextRef: &cas.Ref{Digest: cas.Of([]byte(agent)), Size: 7}}
+	}
+	call := func(kind runevent.Type, text string) runevent.Event {
+		return runevent.Event{Type: kind, CallID: "call-1", Name: "build", Attempt: 1, Text: text, Evidence: of(agent)}
+	}
+	add(story.Stream(runevent.MainAgent), runevent.Event{Type: runevent.TypeSubagentStarted, Agent: agent, CallID: "call-9", RunName: "child", Evidence: of("main")})
+	add(sub, runevent.Event{Type: runevent.TypeRunStarted, RunName: "child", Attempt: 1, Evidence: of(agent)})
+	add(sub, call(runevent.TypeToolCall, ""))
+	add(sub, call(runevent.TypeToolStarted, ""))
+	w.index() // what comes later is an increment
+	add(printed, call(runevent.TypeToolOutput, "compiling\n"))
+	add(printed, call(runevent.TypeToolOutput, "done\n"))
+	add(sub, call(runevent.TypeToolResult, ""))
+	ix := w.index()
+	if len(ix.Notices) > 0 || len(ix.Agents) != 2 || ix.Agents[1].ID != agent || ix.Agents[1].Kind != "subagent" || ix.Agents[1].Parent != "main" || ix.Agents[1].Runs != 1 {
+		t.Errorf("agents are %+v, notices %v", ix.Agents, said(ix.Notices))
+	}
+	timed, _ := ix.All()
+	var tool, output trajectory.Entry
+	for _, e := range timed {
+		switch {
+		case e.Agent == agent && e.Type == trajectory.TypeTool:
+			tool = e
+		case e.Event == string(runevent.TypeToolOutput):
+			output = e
+		}
+	}
+	if output.Agent != agent || !output.Hidden || tool.ID == "" {
+		t.Errorf("the tool is %+v, its output %+v", tool, output)
+	}
+	d, err := w.reader.Detail(t.Context(), ix, tool.ID, 0)
+	if err != nil || d.Tool.Output == nil || d.Tool.Output.Text != "compiling\ndone\n" {
+		t.Errorf("the tool's detail is %+v, %v", d.Tool, err)
+	}
+	if text := w.readOn(ix); !strings.Contains(text, `"stream":"out/call-1-a1"`) || !strings.Contains(text, `"stream":"run/`+agent+`"`) {
+		t.Error("the export does not have the records of both streams")
+	}
 }
