@@ -48,7 +48,7 @@ func (im *imports) size() int64 {
 		return 0
 	}
 	const perFile, perItem = 600, 200
-	return int64(len(im.files)*perFile + (len(im.texts)+len(im.actions)+len(im.calls))*perItem)
+	return int64(len(im.files)*perFile + (len(im.texts)+len(im.actions)+len(im.calls)+len(im.compared)+len(im.arguments))*perItem)
 }
 
 // streamName is how the stream or file of an entry is named to people.

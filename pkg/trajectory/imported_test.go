@@ -297,6 +297,11 @@ func TestASegmentThatIsDoubledLater(t *testing.T) {
 	if len(p.Entries) != 1 || len(p.Untimed) != 1 || p.Untimed[0].DuplicateOf != "run.main.1" || !p.Untimed[0].Hidden {
 		t.Errorf("the increment has %+v and %+v, want both entries", p.Entries, p.Untimed)
 	}
+	reads := h.log.reads
+	h.log.add(t, main, ev(runevent.TypeRunFinished))
+	if h.index(); h.log.reads != reads {
+		t.Errorf("%d records were read once more, although neither text has grown", h.log.reads-reads)
+	}
 	if _, untimed := before.All(); untimed[0].DuplicateOf != "" {
 		t.Error("an older index changed")
 	}

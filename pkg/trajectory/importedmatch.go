@@ -5,8 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"reflect"
 
+	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/legacy"
 	"github.com/agentloop/agentloop/pkg/runevent"
 )
@@ -18,9 +18,27 @@ type matching struct {
 	position uint64
 	// noticed are the disagreements that have a notice.
 	noticed map[[2]int]bool
+	// compared are pairs of entries that were read, arguments calls whose parameters were: neither is read again before it
+	// has grown.
+	compared  map[[2]int]comparison
+	arguments map[int]arguments
 }
 
-func newMatching() matching { return matching{noticed: map[[2]int]bool{}} }
+// comparison is what a pair of entries was found to be when they had so many records together.
+type comparison struct {
+	records int
+	same    bool
+}
+
+// arguments are a call's parameters as their digest when the call had so many records; zero for a call without any.
+type arguments struct {
+	records int
+	digest  cas.Digest
+}
+
+func newMatching() matching {
+	return matching{noticed: map[[2]int]bool{}, compared: map[[2]int]comparison{}, arguments: map[int]arguments{}}
+}
 
 // saying is what a text or response is compared by: equal ones of one agent may be the same.
 type saying struct {
@@ -100,7 +118,7 @@ func (m *matcher) double(ctx context.Context, at int) error {
 			if other == at || o.file != nil && (n.file.Kind == legacy.KindJournal || same != "") {
 				continue // journals are compared with run events only
 			}
-			equal, err := m.equal(ctx, n, o)
+			equal, err := m.equal(ctx, at, other)
 			if err != nil {
 				return err
 			}
@@ -136,36 +154,45 @@ func (m *matcher) read(ctx context.Context, n *node) (*detail, error) {
 	return d, d.content(ctx)
 }
 
-func (m *matcher) equal(ctx context.Context, a, b *node) (bool, error) {
-	one, err := m.read(ctx, a)
+func (m *matcher) equal(ctx context.Context, a, b int) (bool, error) {
+	pair := [2]int{a, b}
+	records := len(m.b.nodes[a].records) + len(m.b.nodes[b].records)
+	if known := m.b.imports.compared[pair]; known.records == records {
+		return known.same, nil
+	}
+	one, err := m.read(ctx, m.b.nodes[a])
 	if err != nil {
 		return false, err
 	}
-	two, err := m.read(ctx, b)
+	two, err := m.read(ctx, m.b.nodes[b])
 	if err != nil {
 		return false, err
 	}
+	same := false
 	switch {
 	case one.Text != nil && two.Text != nil:
-		return len(two.Notices) == 0 && one.Text.Text == two.Text.Text, nil
+		same = len(two.Notices) == 0 && one.Text.Text == two.Text.Text
 	case one.Output != nil && two.Output != nil:
-		return sameJSON(one.Output.Message, two.Output.Message), nil
+		same = jsonDigest(one.Output.Message) == jsonDigest(two.Output.Message) && one.Output.Message != nil
 	}
-	return false, nil
+	m.b.imports.compared[pair] = comparison{records, same}
+	return same, nil
 }
 
-// sameJSON says whether two texts are the same JSON value. Numbers are the same when they are written alike.
-func sameJSON(a, b []byte) bool {
-	x, okX := decodeJSON(a)
-	y, okY := decodeJSON(b)
-	return okX && okY && reflect.DeepEqual(x, y)
-}
-
-func decodeJSON(raw []byte) (any, bool) {
+// jsonDigest is the same for the same JSON value, whatever the order of keys and the white space. Numbers are the same when
+// they are written alike. It is zero for what is no JSON.
+func jsonDigest(raw []byte) cas.Digest {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var value any
-	return value, dec.Decode(&value) == nil
+	if dec.Decode(&value) != nil {
+		return cas.Digest{}
+	}
+	sorted, err := json.Marshal(value)
+	if err != nil {
+		return cas.Digest{}
+	}
+	return cas.Of(sorted)
 }
 
 // matchCalls compares the tool calls of segments with the calls that they belong to.
@@ -194,25 +221,25 @@ func (m *matcher) matchCalls(ctx context.Context) error {
 // call compares one call with the segments' entries of it. Parameters that the call has itself are never replaced; those
 // of segments are taken only if all of them agree.
 func (m *matcher) call(ctx context.Context, event int, segments []int) error {
-	known, err := m.parameters(ctx, m.b.nodes[event])
+	known, err := m.parameters(ctx, event)
 	if err != nil {
 		return err
 	}
-	own := known != nil
+	own := !known.IsZero()
 	source := -1
 	var equal, other []int
 	for _, at := range segments {
-		parameters, err := m.parameters(ctx, m.b.nodes[at])
+		parameters, err := m.parameters(ctx, at)
 		if err != nil {
 			return err
 		}
 		switch {
-		case parameters == nil:
+		case parameters.IsZero():
 			equal = append(equal, at)
-		case known == nil:
+		case known.IsZero():
 			known, source = parameters, at
 			equal = append(equal, at)
-		case sameJSON(known, parameters):
+		case known == parameters:
 			equal = append(equal, at)
 		default:
 			other = append(other, at)
@@ -251,12 +278,22 @@ func (m *matcher) owner(n *node) int {
 	return found
 }
 
-func (m *matcher) parameters(ctx context.Context, n *node) (json.RawMessage, error) {
-	d, err := m.read(ctx, n)
-	if err != nil || d.Tool == nil {
-		return nil, err
+// parameters are those of a call, as their digest; zero when none were recorded.
+func (m *matcher) parameters(ctx context.Context, at int) (cas.Digest, error) {
+	n := m.b.nodes[at]
+	if known := m.b.imports.arguments[at]; known.records == len(n.records) {
+		return known.digest, nil
 	}
-	return d.Tool.Parameters, nil
+	d, err := m.read(ctx, n)
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	found := arguments{records: len(n.records)}
+	if d.Tool != nil && d.Tool.Parameters != nil {
+		found.digest = jsonDigest(d.Tool.Parameters)
+	}
+	m.b.imports.arguments[at] = found
+	return found.digest, nil
 }
 
 // supply gives a call the parameters of a segment's entry; of none below 0.
