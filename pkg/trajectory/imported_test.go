@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,15 +45,14 @@ func importInto(t *testing.T, store cas.Store, scope cas.Scope, files map[string
 // fixtures are the files of testdata/legacy by their path.
 func fixtures(t *testing.T) map[string]string {
 	t.Helper()
-	root := filepath.Join("testdata", "legacy")
+	root := os.DirFS(filepath.Join("testdata", "legacy"))
 	files := map[string]string{}
-	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		raw, err := os.ReadFile(path)
-		name, _ := filepath.Rel(root, path)
-		files[filepath.ToSlash(name)] = string(raw)
+		raw, err := fs.ReadFile(root, name)
+		files[name] = string(raw)
 		return err
 	})
 	if err != nil || len(files) == 0 {

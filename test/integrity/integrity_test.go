@@ -7,8 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -258,11 +259,13 @@ func TestAFlippedByteOnDisk(t *testing.T) {
 	whole := w.index()
 	w.must(w.nats.Stop())
 	flipped := 0
-	w.must(filepath.WalkDir(w.dir, func(path string, _ os.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".blk" {
+	root, err := os.OpenRoot(w.dir)
+	w.must(err)
+	w.must(fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || path.Ext(name) != ".blk" {
 			return err
 		}
-		raw, err := os.ReadFile(path)
+		raw, err := root.ReadFile(name)
 		if err != nil {
 			return err
 		}
@@ -270,8 +273,9 @@ func TestAFlippedByteOnDisk(t *testing.T) {
 			raw[at]++
 			flipped++
 		}
-		return os.WriteFile(path, raw, 0o600)
+		return root.WriteFile(name, raw, 0o600)
 	}))
+	w.must(root.Close())
 	if flipped != 1 {
 		t.Fatalf("the record stands in %d files", flipped)
 	}

@@ -76,8 +76,15 @@ func signed(t *testing.T, real string, lifetime time.Duration) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(signature[:])
 }
 
-// ask sends a request and returns its answer's status and body.
-func ask(t *testing.T, method, url, token string) (*http.Response, []byte) {
+// reply is an answer that was read to its end.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// ask sends a request and returns its answer.
+func ask(t *testing.T, method, url, token string) reply {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
 	if err != nil {
@@ -95,7 +102,7 @@ func ask(t *testing.T, method, url, token string) (*http.Response, []byte) {
 	if _, err := body.ReadFrom(response.Body); err != nil {
 		t.Fatal(err)
 	}
-	return response, body.Bytes()
+	return reply{response.StatusCode, response.Header, body.Bytes()}
 }
 
 // TestMatrix asks for every endpoint with every method as everybody. What may be read is what the role says; any other
@@ -131,31 +138,31 @@ func TestMatrix(t *testing.T) {
 				case strings.HasPrefix(path, "/api/") && refused[name] != 0:
 					want = refused[name]
 				}
-				response, body := ask(t, method, address+path, token)
-				if response.StatusCode != want {
-					t.Errorf("%s %s as %s: %d, want %d: %.200s", method, path, name, response.StatusCode, want, body)
+				answer := ask(t, method, address+path, token)
+				if answer.status != want {
+					t.Errorf("%s %s as %s: %d, want %d: %.200s", method, path, name, answer.status, want, answer.body)
 				}
-				if method == http.MethodHead && len(body) > 0 {
-					t.Errorf("HEAD %s as %s has a body: %.200s", path, name, body)
+				if method == http.MethodHead && len(answer.body) > 0 {
+					t.Errorf("HEAD %s as %s has a body: %.200s", path, name, answer.body)
 				}
 				if want != http.StatusOK && method != http.MethodHead {
 					var problem struct {
 						Status int    `json:"status"`
 						Code   string `json:"code"`
 					}
-					if json.Unmarshal(body, &problem) != nil || problem.Status != want || problem.Code == "" || response.Header.Get("Content-Type") != "application/problem+json" {
-						t.Errorf("%s %s as %s: no problem: %s %s", method, path, name, response.Header.Get("Content-Type"), body)
+					if json.Unmarshal(answer.body, &problem) != nil || problem.Status != want || problem.Code == "" || answer.header.Get("Content-Type") != "application/problem+json" {
+						t.Errorf("%s %s as %s: no problem: %s %s", method, path, name, answer.header.Get("Content-Type"), answer.body)
 					}
 				}
-				if got := response.Header.Get("WWW-Authenticate") != ""; got != (want == http.StatusUnauthorized) {
-					t.Errorf("%s %s as %s: WWW-Authenticate is %q", method, path, name, response.Header.Get("WWW-Authenticate"))
+				if got := answer.header.Get("WWW-Authenticate") != ""; got != (want == http.StatusUnauthorized) {
+					t.Errorf("%s %s as %s: WWW-Authenticate is %q", method, path, name, answer.header.Get("WWW-Authenticate"))
 				}
-				if got := response.Header.Get("Allow"); (got == "GET, HEAD") != (want == http.StatusMethodNotAllowed) {
+				if got := answer.header.Get("Allow"); (got == "GET, HEAD") != (want == http.StatusMethodNotAllowed) {
 					t.Errorf("%s %s as %s: Allow is %q", method, path, name, got)
 				}
 				if want == http.StatusUnauthorized || want == http.StatusForbidden {
-					if bytes.Contains(body, []byte("It is 42")) || response.Header.Get("ETag") != "" {
-						t.Errorf("%s %s as %s: a refusal that says something: %s", method, path, name, body)
+					if bytes.Contains(answer.body, []byte("It is 42")) || answer.header.Get("ETag") != "" {
+						t.Errorf("%s %s as %s: a refusal that says something: %s", method, path, name, answer.body)
 					}
 				}
 			}
@@ -280,8 +287,8 @@ func TestEntriesOfOtherSessions(t *testing.T) {
 	token := reader(t, "curious-too", story.Namespace, "agentloop-trajectory-viewer")
 	for _, id := range []string{"run.main.13", "sha256:" + strings.Repeat("ab", 32), "legacy.0123456789abcdef.1", "out.x.1", "../run.main.13", "run.main.13/..", "run.main.999999999999999999999"} {
 		path := fmt.Sprintf("/api/sessions/team:fresh.one/trajectory/detail?id=%s", url.QueryEscape(id))
-		if response, body := ask(t, http.MethodGet, address+path, token); response.StatusCode != http.StatusNotFound {
-			t.Errorf("GET %s: %d: %.200s", path, response.StatusCode, body)
+		if answer := ask(t, http.MethodGet, address+path, token); answer.status != http.StatusNotFound {
+			t.Errorf("GET %s: %d: %.200s", path, answer.status, answer.body)
 		}
 	}
 }

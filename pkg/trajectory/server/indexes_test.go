@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -118,21 +119,16 @@ func TestImportedFilesAreSeen(t *testing.T) {
 // importFixtures stores the read model's fixtures as an import does.
 func importFixtures(t *testing.T, told *story.Story) {
 	t.Helper()
-	root := filepath.Join("..", "testdata", "legacy")
+	root := os.DirFS(filepath.Join("..", "testdata", "legacy"))
 	var manifest legacy.Manifest
-	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		raw, err := os.ReadFile(path)
+		raw, err := fs.ReadFile(root, name)
 		if err != nil {
 			return err
 		}
-		name, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		name = filepath.ToSlash(name)
 		body, err := told.Store.Put(t.Context(), told.Scope().In(cas.TreeFiles), cas.MediaBlob, raw)
 		manifest.Files = append(manifest.Files, legacy.File{Path: name, Kind: legacy.KindOf(name), Size: body.Size, SHA256: body.Digest, Body: body})
 		return err
