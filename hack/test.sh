@@ -6,7 +6,7 @@
 #   unit       packages whose tests start no server; those of our own logic under the race detector
 #   adapters   adapters on real NATS and S3 servers, and on model and tool servers that others wrote (needs Node)
 #   api        what a real API server says about types, samples and roles
-#   scenarios  whole stories on everything together
+#   scenarios  whole stories on everything together (needs Node)
 #   page       the viewer's page in a headless Chromium (needs Node)
 #
 #   RUN=name       runs one scenario
@@ -129,16 +129,22 @@ run_scenarios() {
 		run=(-run "^TestScenarios\$/^(parallel|serial)\$/^$RUN\$")
 	fi
 	services
+	browser
 	wait_control_plane
 	build
 	say "scenarios"
 	check scenarios "$(of scenarios)" -count=1 -timeout 20m "${run[@]}"
 }
 
-run_page() {
+# browser gets ready what opens pages.
+browser() {
 	hack/web.sh deps
 	CHROMIUM=$(hack/chromium.sh)
 	export CHROMIUM
+}
+
+run_page() {
+	browser
 	say "page"
 	npm --prefix web test --silent >&2 || failed+=("page's own tests")
 	check page "$(of page)" -count=1 -timeout 15m

@@ -3,7 +3,7 @@
 #
 #   hack/web.sh          install the locked packages, generate the API's types, test the pure parts, build
 #   hack/web.sh --check  build into a folder aside and compare: web/dist and the types must be what the source says
-#   hack/web.sh picture  make the picture of the documentation anew (needs Chromium, and web/dist as the source says)
+#   hack/web.sh picture  make the pictures of the documentation anew, light and dark (needs Chromium, and web/dist as the source says)
 #   hack/web.sh deps     only install the locked packages
 #
 # Progress goes to standard error.
@@ -61,8 +61,8 @@ picture)
 	trap 'rm -rf "$aside"' EXIT
 	(cd .. && PAGE_SHOTS=$aside PAGE_ONLY="picture of the documentation" go test -vet=off -count=1 ./test/page >&2)
 	mkdir -p ../docs/images
-	cp "$aside/viewer.png" ../docs/images/viewer.png
-	say "docs/images/viewer.png is what the page shows"
+	cp "$aside/viewer.png" "$aside/viewer-dark.png" ../docs/images/
+	say "docs/images/viewer.png and viewer-dark.png are what the page shows"
 	;;
 "")
 	deps

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { api, check, session, tokens } from "./harness.mjs";
-import { serveSession } from "./made-up.mjs";
+import { indexOf, serveSession } from "./made-up.mjs";
 import { synthetic } from "./synthetic.mjs";
 
 check("a run that ended before its first request has its head, with reason and message", async (page, t) => {
@@ -113,7 +113,7 @@ check("a long reading says how far it is, can be stopped, and goes on from there
   await serveSession(page, made);
   const gate = () => new Promise((done) => (release = done));
   let waiting = gate();
-  await page.route("**/api/sessions/demo:parts/trajectory?after=5000", async (route) => {
+  await page.route(indexOf("parts", "5000"), async (route) => {
     await waiting;
     await route.fallback().catch(() => {});
   });
@@ -130,13 +130,22 @@ check("a long reading says how far it is, can be stopped, and goes on from there
   await page.getByText("7,500 events").waitFor();
 });
 
-check("integrity notices are counted, listed, and lead to their events", async (page, t) => {
-  await t.trajectory("damaged");
+check("integrity notices are counted, listed, and lead to their events", { allow: [404] }, async (page, t) => {
+  const made = synthetic({ name: "gaps-in-it", events: 40, agents: 1, seconds: 60 });
+  const notices = [
+    { code: "sequenceGap", message: "Records are missing.", agent: "main", from: 12, to: 13, entryId: "run.main.14" },
+    { code: "incompleteTail", message: "The last record is not whole.", agent: "main", from: 40 },
+  ];
+  await serveSession(page, made, (body) => ({ ...body, notices }));
+  await t.open(session("gaps-in-it", "/trajectory"));
   const banner = page.locator(".panes > .notices");
-  await banner.getByText(/\d+ integrity notices?/).click();
+  await banner.getByText("2 integrity notices").click();
+  assert.match(await banner.innerText(), /Records are missing\. sequenceGap · main · #12–#13/);
+  await t.accessible("integrity notices");
   const links = banner.getByRole("button", { name: "Show the event" });
+  assert.equal(await links.count(), 1, "only the first names its event");
   await links.first().click();
-  await t.until("its event is selected", () => t.param("event") !== null);
+  await t.until("its event is selected", () => t.param("event") === "run.main.14");
   await t.chosen().waitFor();
 });
 

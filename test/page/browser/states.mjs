@@ -118,11 +118,13 @@ check("a window of 320 pixels has all there is", { size: [320, 640] }, async (pa
   }
 });
 
-check("the picture of the documentation shows an input beside all agents' work", { size: [1440, 900] }, async (page, t) => {
-  await page.clock.setFixedTime("2026-03-14T08:30:00Z");
-  await t.trajectory("checkout-errors", "?event=run.main.45");
-  await page.locator("[data-message='8']").getByText("history #7").waitFor();
-  await t.chosen().getByText("#45").waitFor();
-  assert.ok((await t.marks(1, "tools")).length > 0);
-  await t.shot("viewer");
-});
+for (const [scheme, name] of [["light", "viewer"], ["dark", "viewer-dark"]]) {
+  check(`the ${scheme} picture of the documentation shows an input beside all agents' work`, { size: [1440, 900], scheme }, async (page, t) => {
+    await page.clock.setFixedTime("2026-03-14T08:30:00Z");
+    await t.trajectory("checkout-errors", "?event=run.main.45");
+    await page.locator("[data-message='8']").getByText("history #7").waitFor();
+    await t.chosen().getByText("#45").waitFor();
+    assert.ok((await t.marks(1, "tools")).length > 0);
+    await t.shot(name);
+  });
+}
