@@ -98,9 +98,10 @@ describe("the ground", () => {
   it("has a band for the listed agent, an edge below each agent, lines of the axis and hatched breaks", () => {
     const { at } = painted([], { agent: "main", ticks: [{ time: 50, at: 50, step: 50 }], breaks: [{ from: 100, to: 140 }] });
     expect([at(10, 5), at(10, agentHeight - 1), at(50, 5)]).toEqual([colour.band, colour.edge, colour.grid]);
-    const row = Array.from({ length: 40 }, (_, x) => at(101 + x, 5));
+    const row = Array.from({ length: 28 }, (_, x) => at(103 + x, model + 8));
     expect([row.includes(colour.idle), row.includes(colour.band)]).toEqual([true, true]);
-    expect([at(100, 5), at(140, 5)]).toEqual([colour.edge, colour.edge]);
+    expect([at(102, 5), at(132, 5)]).toEqual([colour.edge, colour.edge]);
+    expect(at(110, model + 8) === at(110, model + 9) && at(111, model + 8) === at(111, model + 9) && at(112, model + 8) === at(112, model + 9)).toBe(false);
   });
 });
 

@@ -22,7 +22,7 @@ interface Props {
 
 /** Rows are taller where a finger must hit them. */
 const rowHeight = matchMedia("(pointer: coarse)").matches ? 44 : 28;
-const spare = 8;
+const spare = 4;
 
 /** EventList shows one agent's events as rows of one height, of which only those in view exist. */
 export function EventList({ entries, runs, rows, selected, onSelect, onOpen }: Props) {

@@ -6,7 +6,7 @@ export function runSummary(run: Run): string {
   const parts = run.operation !== undefined && run.operation !== "Prompt" ? [run.operation] : [];
   parts.push(plural(run.turns, "turn"));
   if (run.attempts > 1) parts.push(plural(run.attempts, "attempt"));
-  if (run.startedAt !== undefined && run.endedAt !== undefined) parts.push(duration(run.endedAt - run.startedAt));
+  if (run.startedAt !== undefined && run.endedAt !== undefined && run.endedAt > run.startedAt) parts.push(duration(run.endedAt - run.startedAt));
   const reported = run.requests - run.requestsWithoutUsage;
   const input = inputTokens(run.usage);
   if (run.requests > 0 && (input === null || reported === 0)) parts.push("tokens not recorded");

@@ -156,7 +156,7 @@ function bare(groups: Map<string, Group>, runs: ReadonlyMap<string, Run>, filter
 }
 
 /** How many letters of a message fit into one row of the narrowest list, and how many rows a message takes at most. */
-const lettersPerRow = 60;
+const lettersPerRow = 75;
 const mostLines = 4;
 
 function linesOf(run: Run | undefined): number {

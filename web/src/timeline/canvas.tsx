@@ -22,6 +22,8 @@ interface Props {
   view: ReadonlySignal<View>;
   extent: View;
   warp: Warp;
+  /** Whether there is anything on the axis. */
+  empty: boolean;
   body: { current: HTMLDivElement | null };
   agent: string;
   selected: number;
@@ -46,7 +48,7 @@ export function Canvas(props: Props) {
     part: props.part,
     height: (part) => Math.min(part.height, (all.length / 2) * agentHeight),
     paint: (ctx, { view, part: { width, scrollTop }, height, ratio, palette }) => {
-      const ticks = axisTicks(view, extent, width, clock.value, warp);
+      const ticks = props.empty ? [] : axisTicks(view, extent, width, clock.value, warp);
       const breaks = visibleBreaks(warp, view);
       const label = (index: number) => entryAt(index)?.title ?? "";
       painter.current.paint(ctx, { lanes: all, view, width, height, scrollTop, ratio, palette, selected, agent, ticks, breaks, label });

@@ -64,6 +64,7 @@ export class Painter {
       const lane = scene.lanes[i];
       if (lane) paintLane(this.pixels, this.cells, scene, lane, (topOf(i) + rowGap - scene.scrollTop) * scene.ratio, over);
     }
+    breaks(this.pixels, scene, last);
     ctx.setTransform(1, 0, 0, 1, 0, 0);
     ctx.putImageData(this.pixels.image(), 0, 0);
     if (over.frames.length === 0 && over.words.length === 0) return;
@@ -79,8 +80,8 @@ interface Over {
 }
 
 /**
- * ground draws what the marks stand on: the band of the listed agent, lines between agents, those of the axis, idle time. Most rows
- * of pixels are alike, so that one is drawn and repeated.
+ * ground draws what the marks stand on: the band of the listed agent, lines between agents, those of the axis. Most rows of
+ * pixels are alike, so that one is drawn and repeated.
  */
 function ground(pixels: Pixels, scene: Scene, first: number, last: number): void {
   const { palette, ratio } = scene;
@@ -98,12 +99,20 @@ function ground(pixels: Pixels, scene: Scene, first: number, last: number): void
     if (scene.lanes[i]?.agent === scene.agent && below > 0) lined(Math.max(Math.round(top), 0), below, palette.band);
     pixels.fill({ x: 0, y: below - hair, width, height: hair }, palette.edge);
   }
+}
+
+/** breaks hatches what stands for idle time. It comes after the lanes, whose rows of pixels are repeated, and leaves the last marks before it. */
+function breaks(pixels: Pixels, scene: Scene, last: number): void {
+  const { palette, ratio } = scene;
+  const { width, height } = pixels;
+  const hair = Math.max(Math.round(ratio), 1);
   const bottom = Math.min(((last / 2) * agentHeight - scene.scrollTop) * ratio, height);
   for (const idle of scene.breaks) {
-    const x = Math.round(position(scene.view, idle.from) * width);
-    const right = Math.round(position(scene.view, idle.to) * width);
-    pixels.hatch({ x, y: 0, width: Math.max(right - x, hair), height: bottom }, palette.idle, ratio);
-    for (const edge of [x, right]) pixels.fill({ x: edge, y: 0, width: hair, height: bottom }, palette.edge);
+    const x = Math.round(position(scene.view, idle.from) * width) + Math.round(3 * ratio);
+    // The point that ends it stands half in front of its time.
+    const right = Math.max(Math.round(position(scene.view, idle.to) * width) - Math.round((pointRadius + 2) * ratio), x + hair);
+    pixels.hatch({ x, y: 0, width: right - x, height: bottom }, palette.idle, ratio);
+    for (const edge of [x - hair, right]) pixels.fill({ x: edge, y: 0, width: hair, height: bottom }, palette.edge);
   }
 }
 

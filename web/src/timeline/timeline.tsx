@@ -159,6 +159,7 @@ export function Timeline({ loaded, agent, selected, time, centre, onTime, onSele
               view={view}
               extent={extent}
               warp={warp}
+              empty={empty}
               body={body}
               agent={agent}
               selected={selected}
