@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { shortcuts } from "../ui/preferences";
 
 /** What a key does: by its name, with "Shift+" in front where it is held; "g s" is g, then s. */
@@ -11,7 +11,8 @@ const chord = 1_000;
 export function useKeys(keys: Keys): void {
   const latest = useRef(keys);
   latest.current = keys;
-  useEffect(() => {
+  // What is seen has its keys: they are not lost when one is pressed at once.
+  useLayoutEffect(() => {
     let first = { key: "", at: -Infinity };
     const onKeyDown = (event: KeyboardEvent) => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
