@@ -135,7 +135,7 @@ async function zoomStep({ page, drawn, cost }) {
 
 async function scrollStep({ page, drawn, cost }, still) {
   const steps = 40;
-  const list = await page.getByRole("listbox").boundingBox();
+  const list = await page.getByRole("listbox", { name: "Events" }).boundingBox();
   await page.mouse.move(list.x + 100, list.y + 100);
   const out = [];
   let most = 0;

@@ -137,13 +137,13 @@ class Tools {
     await this.page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
   }
 
-  /** rows are the events of the list that are rendered, chosen the selected one. A select's options are no rows. */
+  /** rows are the events of the list that are rendered, chosen the selected one. Other lists have options as well. */
   rows() {
-    return this.page.locator("[role=option]");
+    return this.page.locator("#event-list [role=option]");
   }
 
   chosen() {
-    return this.page.locator("[role=option][aria-selected=true]");
+    return this.page.locator("#event-list [role=option][aria-selected=true]");
   }
 
   /** address is the path and query of the page. */

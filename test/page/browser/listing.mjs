@@ -95,7 +95,7 @@ check("a refresh adds to the list and leaves selection and scroll as they are", 
     return { ...next, entries: next.entries.slice(0, 18) };
   });
   await t.open(session("grows", "/trajectory"));
-  const list = page.getByRole("listbox");
+  const list = page.getByRole("listbox", { name: "Events" });
   await list.focus();
   for (let i = 0; i < 60; i++) await page.keyboard.press("ArrowDown");
   await t.chosen().waitFor();

@@ -86,7 +86,7 @@ check("a narrow window has one pane at a time and never scrolls sideways", { siz
   assert.equal(await sideways(), false);
   await t.rows().first().click();
   await page.getByRole("heading", { name: /Model input/ }).waitFor();
-  assert.equal(await page.getByRole("listbox").count(), 0);
+  assert.equal(await page.getByRole("listbox", { name: "Events" }).count(), 0);
   assert.equal(await sideways(), false);
   await page.getByRole("button", { name: "Timeline", exact: true }).click();
   await t.until("the timeline is drawn", async () => (await t.marks(0, "model")).length > 0);

@@ -169,7 +169,7 @@ check("times are those of UTC, of this place, or since the beginning", async (pa
   }
   assert.equal(new Set(pictures).size, 3);
   await page.reload();
-  await page.getByRole("listbox").waitFor();
+  await page.getByRole("listbox", { name: "Events" }).waitFor();
   assert.equal(await page.getByLabel("Times as").inputValue(), "elapsed", "it is remembered");
 });
 

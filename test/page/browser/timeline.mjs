@@ -178,7 +178,7 @@ check("everything can be done with the keyboard alone", async (page, t) => {
   await page.keyboard.press("F6");
   assert.ok(await page.locator(".tl-tracks").evaluate((element) => element === document.activeElement));
   await page.keyboard.press("F6");
-  assert.ok(await page.getByRole("listbox").evaluate((element) => element === document.activeElement));
+  assert.ok(await page.getByRole("listbox", { name: "Events" }).evaluate((element) => element === document.activeElement));
   await press("Home", "#3");
   await press("ArrowDown", "#4");
   await press("End", "#80");
@@ -259,7 +259,7 @@ check("a long list has the rows in view only, and shows any of them", async (pag
   await t.trajectory("shard-lag");
   await page.getByText("422 events").waitFor();
   assert.ok((await t.rows().count()) < 60);
-  const list = page.getByRole("listbox");
+  const list = page.getByRole("listbox", { name: "Events" });
   await list.focus();
   await page.keyboard.press("End");
   await t.chosen().getByText("claude-opus-4-5").waitFor();
