@@ -55,6 +55,10 @@ type Record struct {
 	Raw    []byte
 }
 
+// Stride is a distance of entries. Who comes back to the middle of a stream does best to begin behind a multiple of it: a log
+// that has read the stream may remember where those entries are.
+const Stride = 240
+
 // Log stores run-event streams.
 //
 // Append stores raw as the entry after expect and returns the new head when it is durable. expect must be the stream's

@@ -50,27 +50,66 @@ func tokenStart[T string | []byte](s T) bool {
 // querySecrets are names that are credentials in the query of a URL only.
 var querySecrets = set("sig", "signature", "xamzsignature", "xgoogsignature", "code")
 
-// redactString takes the credentials out of a string whose whole form shows them.
+// redactString takes the credentials out of a string whose whole form shows them. What an expression needs is looked for
+// before the expression is: nearly all strings have none of it.
 func redactString(s string) string {
 	switch {
-	case bearer.MatchString(s), strings.Contains(s, ageKey), privateKey.MatchString(s), webToken.MatchString(s), issued.MatchString(s) && tokenStart(s) && !strings.HasPrefix(s, "eyJ"):
+	case s == "" || isDigest(s):
+		return s
+	case isCredential(s):
 		return Redacted
-	case urlScheme.MatchString(s) && !strings.ContainsAny(s, " \t\r\n"):
+	case strings.Contains(s, "://") && urlScheme.MatchString(s) && !strings.ContainsAny(s, " \t\r\n"):
 		return redactURL(s)
-	case oracleDSN.MatchString(s):
+	case strings.HasPrefix(s, "jdbc:oracle:") && oracleDSN.MatchString(s):
 		return oracleDSN.ReplaceAllString(s, "${1}"+Redacted+"${2}")
-	case query.MatchString(s):
+	case strings.Contains(s, "=") && (s[0] == '?' || strings.Contains(s, "&")) && query.MatchString(s):
 		return redactQuery(s)
-	case mysqlDSN.MatchString(s):
+	case strings.Contains(s, "@") && strings.Contains(s, "(") && mysqlDSN.MatchString(s):
 		return mysqlDSN.ReplaceAllString(s, "${1}:"+Redacted+"@${2}")
 	}
-	if name, value, ok := strings.Cut(s, ":"); ok && headerSet[strings.Join(wordsOf(name), "")] && strings.TrimSpace(value) != "" {
+	if name, value, ok := strings.Cut(s, ":"); ok && couldBeHeader(name) && headerSet[strings.Join(wordsOf(name), "")] && strings.TrimSpace(value) != "" {
 		return redactHeaderLine(s)
+	}
+	if !strings.Contains(s, "=") {
+		return s
 	}
 	if found := assignment.FindStringSubmatch(s); found != nil && isSecretName(found[1]) {
 		return found[1] + " = " + Redacted
 	}
 	return redactPairs(s)
+}
+
+// isCredential says whether the whole string is one, by its form.
+func isCredential(s string) bool {
+	switch s[0] {
+	case 'b', 'B', 't', 'T':
+		if bearer.MatchString(s) {
+			return true
+		}
+	}
+	if strings.HasPrefix(s, "eyJ") {
+		return webToken.MatchString(s)
+	}
+	return strings.Contains(s, ageKey) || strings.Contains(s, "PRIVATE KEY-----") && privateKey.MatchString(s) ||
+		tokenStart(s) && issued.MatchString(s)
+}
+
+// digestLength is the length of a content address: its scheme and 64 hexadecimal digits.
+const digestLength = len("sha256:") + 64
+
+// isDigest says whether the string is a content address, of which evidence is full.
+func isDigest(s string) bool {
+	if len(s) != digestLength || !strings.HasPrefix(s, "sha256:") {
+		return false
+	}
+	return strings.Trim(s[len("sha256:"):], "0123456789abcdef") == ""
+}
+
+// couldBeHeader says whether a name begins like one of headerSet and is no longer.
+func couldBeHeader(name string) bool {
+	const longest = 40
+	name = strings.TrimLeft(name, " -_.\t\r\n\"'")
+	return name != "" && len(name) <= longest && strings.IndexByte("acpsxACPSX", name[0]) >= 0
 }
 
 // redactURL hides the user information of a URL and the credentials among its parameters.

@@ -12,7 +12,7 @@ import (
 const (
 	// chunkLength is how many records of a stream are read together, windowChunks how many such chunks are kept, and
 	// windowBytes how many bytes they may have.
-	chunkLength  = 64
+	chunkLength  = runevent.Stride
 	windowChunks = 32
 	windowBytes  = 16 << 20
 )

@@ -46,6 +46,8 @@ type Log struct {
 	opts  Options
 	log   *slog.Logger
 	hints *lru.Cache[runevent.Stream, hint]
+	// strides remembers where entries stand that are a multiple of runevent.Stride.
+	strides *lru.Cache[stride, uint64]
 }
 
 var _ runevent.Log = (*Log)(nil)
@@ -75,7 +77,11 @@ func New(nc *nats.Conn, opts Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Log{nc: nc, js: js, opts: opts, log: opts.Logger, hints: hints}, nil
+	strides, err := lru.New[stride, uint64](readStrides)
+	if err != nil {
+		return nil, err
+	}
+	return &Log{nc: nc, js: js, opts: opts, log: opts.Logger, hints: hints, strides: strides}, nil
 }
 
 // Ensure makes the JetStream stream or brings its settings up to date. What others configured beside the settings that

@@ -26,6 +26,15 @@ type hint struct {
 	position uint64
 }
 
+// stride names an entry of a stream.
+type stride struct {
+	stream   runevent.Stream
+	sequence int64
+}
+
+// readStrides is how many entries' places are remembered: those of two million entries.
+const readStrides = 8192
+
 // storedMessage is a message as the JetStream API gives it.
 type storedMessage struct {
 	Message *struct {
@@ -116,7 +125,7 @@ func (l *Log) Read(ctx context.Context, stream runevent.Stream, after int64, fn 
 	}
 	r := reading{log: l, stream: stream, after: after, end: last.Head.Position, fn: fn}
 	err = errMoved
-	if h, ok := l.hints.Get(stream); ok && h.sequence <= after && after-h.sequence <= searchNear && h.position < last.Head.Position {
+	if h, ok := l.hint(stream, after); ok && h.position < last.Head.Position {
 		r.from, r.mark = h.position, h
 		err = r.run(ctx)
 	}
@@ -131,6 +140,15 @@ func (l *Log) Read(ctx context.Context, stream runevent.Stream, after int64, fn 
 	}
 	l.hints.Add(stream, hint{sequence: last.Head.Sequence, position: last.Head.Position})
 	return nil
+}
+
+// hint is an entry at or a little before another one, whose place is remembered.
+func (l *Log) hint(stream runevent.Stream, sequence int64) (hint, bool) {
+	if h, ok := l.hints.Get(stream); ok && h.sequence <= sequence && sequence-h.sequence <= searchNear {
+		return h, true
+	}
+	position, ok := l.strides.Get(stride{stream, sequence})
+	return hint{sequence, position}, ok
 }
 
 // errMoved is returned when the entry that a hint names does not stand in its place: a backup was restored.
@@ -213,6 +231,9 @@ func (r *reading) run(ctx context.Context) error {
 				return nil
 			}
 			r.from = rec.Head.Position + 1
+			if rec.Head.Sequence%runevent.Stride == 0 && rec.Head.Sequence > 0 {
+				r.log.strides.Add(stride{r.stream, rec.Head.Sequence}, rec.Head.Position)
+			}
 			if rec.Head.Sequence <= r.after {
 				continue
 			}

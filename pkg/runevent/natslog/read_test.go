@@ -1,6 +1,7 @@
 package natslog
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -47,5 +48,39 @@ func TestReadGoesOnFromHints(t *testing.T) {
 				t.Errorf("hint %v afterwards", end)
 			}
 		})
+	}
+}
+
+// TestReadBeginsInTheMiddle comes back to the middle of a stream that was read: no place is searched.
+func TestReadBeginsInTheMiddle(t *testing.T) {
+	nc, err := nats.Connect(services.NATSForTest(t).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	log, err := New(nc, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stream := logtest.NewStream()
+	all := logtest.Fill(t, log, stream, runevent.Head{}, 2*runevent.Stride+10)
+	logtest.ReadAll(t, log, stream, runevent.Head{})
+	before := nc.Stats().OutMsgs
+	enough := errors.New("enough")
+	var got []runevent.Record
+	err = log.Read(t.Context(), stream, runevent.Stride, func(record runevent.Record) error {
+		if got = append(got, record); len(got) == runevent.Stride {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) || len(got) != runevent.Stride || got[0].Head != all[runevent.Stride].Head {
+		t.Fatalf("%d entries: %v", len(got), err)
+	}
+	if requests := nc.Stats().OutMsgs - before; requests > 2 {
+		t.Errorf("%d requests, want one for the end and one for the entries", requests)
 	}
 }
