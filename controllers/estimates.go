@@ -13,6 +13,7 @@ import (
 	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/kube"
 	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/session"
 	"github.com/agentloop/agentloop/pkg/worker"
@@ -202,7 +203,10 @@ func (e *Estimates) measure(ctx context.Context, stream runevent.Stream, owner *
 	case state.Live() || state.StateRef == nil || state.StateRef.Digest != key.state:
 		return Estimate{}, errMoved
 	}
-	idle := agent.Idle{Store: e.Store, Stream: stream, State: state, Config: cfg, Estimator: e.Estimator, Calibrations: e.Calibrations, Logger: e.Logger}
+	idle := agent.Idle{
+		Store: e.Store, Stream: stream, State: state, Config: cfg, Admits: kube.Admits(owner),
+		Estimator: e.Estimator, Calibrations: e.Calibrations, Logger: e.Logger,
+	}
 	next, err := idle.Measure(ctx)
 	if err != nil {
 		return Estimate{}, err

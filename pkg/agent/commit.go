@@ -57,7 +57,7 @@ func (l *loop) commit(ctx context.Context, s step) error {
 		V: session.ObjectVersion, Agent: l.run.AgentKey, RunUID: l.run.UID, RunName: l.run.Name, History: list, Step: stepRecord,
 		LastSequence: l.state.Head.Sequence, Run: l.state.Counters(), Recent: l.state.Recent,
 		Snapshots: l.state.Snapshots, Sections: l.state.Sections, Checkpoint: l.state.Checkpoint, Model: l.identity(),
-		Earlier: l.state.Earlier, Title: l.state.Title,
+		ToolSet: l.toolSet(), Earlier: l.state.Earlier, Title: l.state.Title,
 	}
 	ref, err := l.saveObject(saving, cas.MediaState, committed)
 	if err != nil {

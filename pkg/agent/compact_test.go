@@ -429,7 +429,7 @@ func TestCompactOperation(t *testing.T) {
 		w := newWorld(t)
 		w.tools.definitions = []tool.Definition{defined("read")}
 		w.fill(7000, 7000)
-		before, err := w.idle(w.run("x", "").Config)
+		before, err := w.idle(w.run("x", "").Config, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -438,7 +438,7 @@ func TestCompactOperation(t *testing.T) {
 		if got, err := w.execute(t.Context(), compact(w, "c")); err != nil || got != completed {
 			t.Fatalf("%+v, %v", got, err)
 		}
-		if after, err := w.idle(w.run("x", "").Config); err != nil || after.ToolTokens != before.ToolTokens || before.ToolTokens == 0 {
+		if after, err := w.idle(w.run("x", "").Config, nil); err != nil || after.ToolTokens != before.ToolTokens || before.ToolTokens == 0 {
 			t.Errorf("tools take %d tokens afterwards, %d before, %v", after.ToolTokens, before.ToolTokens, err)
 		}
 	})

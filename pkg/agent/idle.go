@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 
 	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/session"
+	"github.com/agentloop/agentloop/pkg/tool"
 )
 
 // ErrEmptySession is returned where there is no history to measure.
@@ -20,9 +22,11 @@ type Idle struct {
 	// Stream is the agent's, State its folded state. The state is only read.
 	Stream runevent.Stream
 	State  session.State
-	// Config is what the session says now: model, sections, output settings. Its tools are those of the latest run, for
-	// nobody is asked here.
-	Config    session.RunConfig
+	// Config is what the session says now: model, sections, output settings. Its tools are those of the latest run that had
+	// connected its own, for nobody is asked here, as far as Admits allows them.
+	Config session.RunConfig
+	// Admits says whether the session still allows a tool, by its server and its name there; nil for all of them.
+	Admits    func(server, tool string) bool
 	Estimator func(name string) budget.Estimator
 	// Calibrations corrects the estimate where the model's configuration says so; nil for never.
 	Calibrations Calibrations
@@ -51,6 +55,9 @@ func (i Idle) Measure(ctx context.Context) (budget.ContextBudget, error) {
 	definitions, err := l.definitionsOf(ctx, set)
 	if err != nil {
 		return budget.ContextBudget{}, err
+	}
+	if i.Admits != nil {
+		definitions = slices.DeleteFunc(definitions, func(d tool.Definition) bool { return !i.Admits(d.Server, d.RemoteName) })
 	}
 	request, err := l.project(projectionInput{checkpoint: l.checkpoint, snapshots: l.snapshots, tools: declarations(definitions)})
 	return request.budget, err

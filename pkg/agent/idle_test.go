@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,11 +17,11 @@ import (
 	"github.com/agentloop/agentloop/pkg/tool"
 )
 
-func (w *world) idle(cfg session.RunConfig) (budget.ContextBudget, error) {
+func (w *world) idle(cfg session.RunConfig, admits func(server, tool string) bool) (budget.ContextBudget, error) {
 	w.t.Helper()
 	counting := castest.NewCounting(w.store)
 	state, _ := w.state()
-	got, err := Idle{Store: counting, Stream: w.run("x", "").Stream(), State: state, Config: cfg}.Measure(w.t.Context())
+	got, err := Idle{Store: counting, Stream: w.run("x", "").Stream(), State: state, Config: cfg, Admits: admits}.Measure(w.t.Context())
 	if counts := counting.Counts(); counts.Puts != 0 {
 		w.t.Errorf("an estimate stored %d objects", counts.Puts)
 	}
@@ -33,6 +35,8 @@ func TestIdleEstimate(t *testing.T) {
 		setup func(t *testing.T, w *world)
 		// change is what was changed since the latest run.
 		change func(cfg *session.RunConfig)
+		// denied is a tool that the session has not allowed any more since.
+		denied string
 	}{
 		"after a turn with tools": {setup: func(_ *testing.T, w *world) { w.fill(500) }},
 		"after a failed request": {setup: func(t *testing.T, w *world) {
@@ -48,6 +52,58 @@ func TestIdleEstimate(t *testing.T) {
 				t.Fatalf("%+v, %v", got, err)
 			}
 		}},
+		"after a run that could not be begun": {setup: func(_ *testing.T, w *world) {
+			w.fill(500)
+			w.refuse("r")
+		}},
+		"after a run that was cancelled before it began": {setup: func(t *testing.T, w *world) {
+			w.fill(500)
+			if got, err := Seal(t.Context(), w.deps(), w.compacting("c", "hi"), ErrCancelled); err != nil || got.Reason != ReasonCancelled {
+				t.Fatalf("%+v, %v", got, err)
+			}
+		}},
+		"after a run whose tool server was away": {setup: func(t *testing.T, w *world) {
+			w.fill(500)
+			w.tools.connectErr = &Failure{Reason: ReasonToolServer, Message: "away"}
+			if got, err := w.execute(t.Context(), w.compacting("a", "hi")); err != nil || got.Reason != ReasonToolServer {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			w.tools.connectErr = nil
+		}},
+		"after a run with new tools that others brought to its end": {setup: func(t *testing.T, w *world) {
+			w.tools.definitions = w.tools.definitions[:1]
+			w.fill(500)
+			w.tools.definitions = w.tools.definitions[:2]
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			w.chaos = func(point string) {
+				if point == "prompt.accepted" {
+					cancel(ErrHandBack)
+				}
+			}
+			run := w.compacting("sealed", "hi")
+			if _, err := w.execute(ctx, run); !errors.Is(err, ErrHandBack) {
+				t.Fatal(err)
+			}
+			w.chaos = nil
+			if got, err := Seal(t.Context(), w.deps(), run, ErrCancelled); err != nil || got.Reason != ReasonCancelled {
+				t.Fatalf("%+v, %v", got, err)
+			}
+		}},
+		"after a compaction by hand that followed a run that could not be begun": {change: func(cfg *session.RunConfig) {
+			cfg.Context = "" // else the next request has it anew, for the summary took its place
+		}, setup: func(t *testing.T, w *world) {
+			w.fill(4000, 8000, 9)
+			w.refuse("r")
+			w.model.replies = []reply{says("short")}
+			run := w.compacting("compact", "")
+			run.Operation, run.Prompt = OperationCompact, message.Message{}
+			if got, err := w.execute(t.Context(), run); err != nil || got != completed {
+				t.Fatalf("%+v, %v", got, err)
+			}
+		}},
+		"after a save that was made up for": {setup: unsavedEnd},
+		"with fewer tools allowed":          {setup: func(_ *testing.T, w *world) { w.fill(500) }, denied: "add"},
 		"with other instructions": {
 			setup:  func(_ *testing.T, w *world) { w.fill(500) },
 			change: func(cfg *session.RunConfig) { cfg.Sections[0].Text = tokens(300) },
@@ -62,13 +118,17 @@ func TestIdleEstimate(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.tools.definitions = []tool.Definition{defined("add")}
+			w.tools.definitions = []tool.Definition{defined("add"), defined("list")}
+			for i := range w.tools.definitions {
+				w.tools.definitions[i].RemoteName = w.tools.definitions[i].Name
+			}
 			tc.setup(t, w)
 			run := w.compacting("next", "one more question")
 			if tc.change != nil {
 				tc.change(&run.Config)
 			}
-			idle, err := w.idle(run.Config)
+			w.tools.definitions = slices.DeleteFunc(w.tools.definitions, func(d tool.Definition) bool { return d.RemoteName == tc.denied })
+			idle, err := w.idle(run.Config, func(server, tool string) bool { return server == "srv" && tool != tc.denied })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,10 +147,50 @@ func TestIdleEstimate(t *testing.T) {
 	}
 }
 
+// refuse has a run ended that cannot be executed as it is.
+func (w *world) refuse(uid string) {
+	w.t.Helper()
+	run := w.compacting(uid, "hi")
+	run.Refusal, run.Prompt, run.Config = &Failure{Reason: "InvalidInput", Message: "unusable"}, message.Message{}, session.RunConfig{}
+	if got, err := w.execute(context.Background(), run); err != nil || got.Reason != "InvalidInput" {
+		w.t.Fatalf("%+v, %v", got, err)
+	}
+}
+
+// unsavedEnd is a run whose answer is stored, and whose state cannot be until its worker has given up. While nothing happens, the save
+// is made up for without asking the model again.
+func unsavedEnd(t *testing.T, w *world) {
+	w.fill(500)
+	store := &outage{Store: w.store, mediaType: cas.MediaState, down: true}
+	w.store = store
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	store.onTry = func(tries int) {
+		if tries == 3 {
+			cancel(ErrHandBack)
+		}
+	}
+	w.model.replies = []reply{says("kept")}
+	run := w.compacting("unsaved", "hi")
+	if _, err := w.execute(ctx, run); !errors.Is(err, ErrHandBack) {
+		t.Fatal(err)
+	}
+	if state, _ := w.state(); !state.Live() || state.Run.Completed == nil {
+		t.Fatalf("the answer is not pending: %+v", state.Run)
+	}
+	store.down, w.model.replies, w.model.requests = false, nil, nil
+	if got, err := w.execute(t.Context(), run); err != nil || got != completed || len(w.model.requests) != 0 {
+		t.Fatalf("%+v, %v, %d requests", got, err, len(w.model.requests))
+	}
+	if _, history := w.state(); len(history) != 4 {
+		t.Fatalf("history %v", roles(history))
+	}
+}
+
 // TestNoIdleEstimate has nothing to say about an empty session, and does not guess over damaged ones.
 func TestNoIdleEstimate(t *testing.T) {
 	w := newWorld(t)
-	if _, err := w.idle(w.run("x", "").Config); !errors.Is(err, ErrEmptySession) {
+	if _, err := w.idle(w.run("x", "").Config, nil); !errors.Is(err, ErrEmptySession) {
 		t.Errorf("an empty session: %v", err)
 	}
 	w.fill(10)

@@ -106,6 +106,7 @@ func Seal(ctx context.Context, deps Deps, run Run, cause error) (Result, error) 
 	if l.state.Ended(run.UID) {
 		return l.ended(), nil
 	}
+	l.recallTools(ctx)
 	attempt := l.attempt()
 	var failure *Failure
 	if errors.As(cause, &failure) && !l.state.Live() {

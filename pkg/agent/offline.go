@@ -37,8 +37,31 @@ func (l *loop) declareOffline(ctx context.Context) error {
 	return err
 }
 
-// latestToolSet names the tools of the latest run; nil for none.
+// toolSet names the tools of this run, or of the latest one that had any where this one has not connected its own: it was ended
+// before that, or a server was away, which does not change what the session has.
+func (l *loop) toolSet() *cas.Ref {
+	if l.cfg.ToolSet != nil {
+		return l.cfg.ToolSet
+	}
+	return l.state.ToolSet
+}
+
+// recallTools takes up the tools that a run which is only brought to its end was begun with. Its end does not depend on them.
+func (l *loop) recallTools(ctx context.Context) {
+	if !l.state.Live() || l.state.Run.Config == nil {
+		return
+	}
+	if stored, err := object[session.RunConfig](ctx, l, *l.state.Run.Config); err == nil {
+		l.cfg.ToolSet = stored.ToolSet
+	}
+}
+
+// latestToolSet names the tools of the latest run that had connected its own; nil for none.
 func (l *loop) latestToolSet(ctx context.Context) (*cas.Ref, error) {
+	if l.state.ToolSet != nil {
+		return l.state.ToolSet, nil
+	}
+	// A state of an earlier build does not name them.
 	if l.state.Run == nil || l.state.Run.Config == nil {
 		return nil, nil //nolint:nilnil // a session's first run has none before it
 	}

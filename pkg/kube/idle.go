@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"slices"
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
 	"github.com/agentloop/agentloop/pkg/provider"
@@ -21,6 +22,22 @@ func (s *Source) Listed(ctx context.Context, target *api.ModelProvider) ([]provi
 		ids[i] = target.Spec.Models[i].ID
 	}
 	return s.Describe(ctx, endpoint, ids)
+}
+
+// Admits returns what the session allows of tools that were found earlier, by their servers and their names there. Built-in tools
+// belong to no server and stay.
+func Admits(owner *api.AgentSession) func(server, tool string) bool {
+	return func(server, tool string) bool {
+		if server == "" {
+			return true
+		}
+		at := slices.IndexFunc(owner.Spec.ToolServers, func(s api.ToolServer) bool { return s.Name == server })
+		if at < 0 {
+			return false
+		}
+		allow := owner.Spec.ToolServers[at].Allow
+		return slices.Contains(allow, api.ToolsAll) || slices.Contains(allow, tool)
+	}
 }
 
 // IdleConfig is what a run of the session would work under if it were started now: model, instructions and output

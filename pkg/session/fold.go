@@ -27,7 +27,9 @@ type State struct {
 	Snapshots  []cas.Ref
 	Sections   *cas.Ref
 	Checkpoint *cas.Ref
-	Model      ModelIdentity
+	// ToolSet is the tools of the latest run that had connected its own; nil before there was one.
+	ToolSet *cas.Ref
+	Model   ModelIdentity
 	// Earlier is the usage of the runs before the latest one.
 	Earlier Totals
 	// Title names the model action that holds the session's title; nil while it has none.
@@ -163,6 +165,7 @@ func (s *State) Commit(committed AgentState, ref cas.Ref) {
 	s.List = committed.History
 	s.History = append(s.History, committed.Step.StepRefs(ref.Digest)...)
 	s.Snapshots, s.Sections, s.Checkpoint = committed.Snapshots, committed.Sections, committed.Checkpoint
+	s.ToolSet = committed.ToolSet
 	s.Model, s.Earlier, s.Recent, s.Title = committed.Model, committed.Earlier, committed.Recent, committed.Title
 	s.Run.Committed, s.Run.Ending = committed.Step.Turn, committed.Step.Terminal
 	s.Run.RunCounters = committed.Run

@@ -207,6 +207,8 @@ type AgentState struct {
 	Snapshots  []cas.Ref `json:"snapshots,omitempty"`
 	Sections   *cas.Ref  `json:"sections,omitempty"`
 	Checkpoint *cas.Ref  `json:"checkpoint,omitempty"`
+	// ToolSet is the tools of the latest run that had connected its own; absent before there was one, and in states of earlier builds.
+	ToolSet *cas.Ref `json:"toolSet,omitempty"`
 	// Model is the model of the latest main request; another one in the next run is a model switch.
 	Model ModelIdentity `json:"model"`
 	// Earlier is the usage of the session's earlier runs; with the run's own it is the session's.

@@ -97,7 +97,7 @@ func testState() AgentState {
 			LastContext: ref("context", cas.MediaContext), LastLimit: count(4096), Compactions: 1, Recovered: 2,
 		},
 		Recent: []string{"7f0c"}, Snapshots: []cas.Ref{*ref("snapshot", cas.MediaSnapshot)}, Sections: ref("sections", cas.MediaSections),
-		Checkpoint: ref("checkpoint", cas.MediaCheckpoint), Model: ModelIdentity{Provider: "models", API: provider.APIAnthropicMessages, ID: "demo"},
+		Checkpoint: ref("checkpoint", cas.MediaCheckpoint), ToolSet: ref("tools", cas.MediaToolSet), Model: ModelIdentity{Provider: "models", API: provider.APIAnthropicMessages, ID: "demo"},
 		Earlier: Totals{Requests: 7, Input: count(9000), Output: count(700), Reasoning: count(20)}, Title: ref("title", cas.MediaModelAction),
 	}
 }

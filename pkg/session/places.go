@@ -64,6 +64,7 @@ func (s AgentState) withRefs(change func(cas.Ref, string) cas.Ref) any {
 	}
 	s.Sections = changed(s.Sections, cas.MediaSections, change)
 	s.Checkpoint = changed(s.Checkpoint, cas.MediaCheckpoint, change)
+	s.ToolSet = changed(s.ToolSet, cas.MediaToolSet, change)
 	s.Title = changed(s.Title, cas.MediaModelAction, change)
 	return s
 }
