@@ -165,7 +165,7 @@ func (l *loop) withFresh(request *assembled, checkpoint *projection.Checkpoint) 
 	if l.run.Operation == OperationCompact { // it makes no turn
 		return l.snapshots, nil
 	}
-	candidate := projection.Snapshot{Content: l.cfg.Context, Skills: l.cfg.Skills, Timestamp: l.state.Run.StartedAt.UTC().Format(time.RFC3339)}
+	candidate := projection.Snapshot{Content: l.context(), Skills: l.cfg.Skills, Timestamp: l.state.Run.StartedAt.UTC().Format(time.RFC3339)}
 	if len(candidate.Skills) > 0 && candidate.Content != "" {
 		candidate.Content += "\n\n" + projection.SkillInstructions(candidate.Skills)
 	}

@@ -119,7 +119,7 @@ func (c *call) tooLong(ctx context.Context, response provider.Response) error {
 func (l *loop) pass(ctx context.Context, request assembled, keep int64, attempt int) (assembled, error) {
 	plan, err := compaction.Make(compaction.Input{
 		Projected: request.Result, Previous: l.checkpoint, Keep: keep, Room: request.budget.MessageRoom(),
-		Context: l.cfg.Context, Idle: !l.prompts(), Estimator: l.estimator(), Rules: compaction.AllRules(),
+		Context: l.context(), Idle: !l.prompts(), Estimator: l.estimator(), Rules: compaction.AllRules(),
 	})
 	if err != nil {
 		return assembled{}, err

@@ -260,6 +260,12 @@ func (w *world) entries() []runevent.Entry {
 // state opens the session anew, as the next worker would.
 func (w *world) state() (session.State, []message.Message) {
 	w.t.Helper()
+	l := w.opened()
+	return l.state, l.history
+}
+
+func (w *world) opened() *loop {
+	w.t.Helper()
 	ctx := context.Background()
 	state, err := LoadState(ctx, w.log, w.store, w.run("x", "").Stream())
 	if err != nil {
@@ -269,7 +275,7 @@ func (w *world) state() (session.State, []message.Message) {
 	if err := l.load(ctx); err != nil {
 		w.t.Fatalf("load the history: %v", err)
 	}
-	return state, l.history
+	return l
 }
 
 // completed is how a run ends whose model has nothing more to do.
