@@ -58,14 +58,9 @@ func redactString(s string) string {
 		return s
 	case isCredential(s):
 		return Redacted
-	case strings.Contains(s, "://") && urlScheme.MatchString(s) && !strings.ContainsAny(s, " \t\r\n"):
-		return redactURL(s)
-	case strings.HasPrefix(s, "jdbc:oracle:") && oracleDSN.MatchString(s):
-		return oracleDSN.ReplaceAllString(s, "${1}"+Redacted+"${2}")
-	case strings.Contains(s, "=") && (s[0] == '?' || strings.Contains(s, "&")) && query.MatchString(s):
-		return redactQuery(s)
-	case strings.Contains(s, "@") && strings.Contains(s, "(") && mysqlDSN.MatchString(s):
-		return mysqlDSN.ReplaceAllString(s, "${1}:"+Redacted+"@${2}")
+	}
+	if whole, ok := redactAddress(s); ok {
+		return whole
 	}
 	if name, value, ok := strings.Cut(s, ":"); ok && couldBeHeader(name) && headerSet[strings.Join(wordsOf(name), "")] && strings.TrimSpace(value) != "" {
 		return redactHeaderLine(s)
@@ -77,6 +72,22 @@ func redactString(s string) string {
 		return found[1] + " = " + Redacted
 	}
 	return redactPairs(s)
+}
+
+// redactAddress takes the credentials out of a URL, the query of one, or what databases take for an address; false for
+// anything else.
+func redactAddress(s string) (string, bool) {
+	switch {
+	case strings.Contains(s, "://") && urlScheme.MatchString(s) && !strings.ContainsAny(s, " \t\r\n"):
+		return redactURL(s), true
+	case strings.HasPrefix(s, "jdbc:oracle:") && oracleDSN.MatchString(s):
+		return oracleDSN.ReplaceAllString(s, "${1}"+Redacted+"${2}"), true
+	case strings.Contains(s, "=") && (s[0] == '?' || strings.Contains(s, "&")) && query.MatchString(s):
+		return redactQuery(s), true
+	case strings.Contains(s, "@") && strings.Contains(s, "(") && mysqlDSN.MatchString(s):
+		return mysqlDSN.ReplaceAllString(s, "${1}:"+Redacted+"@${2}"), true
+	}
+	return s, false
 }
 
 // isCredential says whether the whole string is one, by its form.

@@ -133,7 +133,7 @@ func newWriter(s *Session, number int) *writer {
 		key = fmt.Sprintf("worker-%02d", number)
 	}
 	return &writer{
-		Session: s, number: number, random: rand.New(rand.NewPCG(uint64(number), 7)), //nolint:gosec // made-up texts, no secrets
+		Session: s, number: number, random: rand.New(rand.NewPCG(uint64(number), 7)),
 		stream: runevent.Stream{Class: runevent.ClassRun, Namespace: s.Scope.Namespace, Session: s.Scope.Session, Key: key},
 	}
 }

@@ -125,7 +125,7 @@ func (d *document) step(ctx context.Context, entry *trajectory.Entry) (*Step, er
 	case entry.Type == trajectory.TypeLifecycle && entry.Event != "body" && entry.Event != "tool.output":
 		d.lifecycle++
 	}
-	return nil, nil
+	return nil, nil //nolint:nilnil // the entry is no step of its own
 }
 
 // own is what a step says in addition.
@@ -195,7 +195,7 @@ func (d *document) response(ctx context.Context, entry *trajectory.Entry) (*Step
 // input adds to a step what its request was, and returns the request's budget.
 func (d *document) input(ctx context.Context, entry *trajectory.Entry, step *Step, own map[string]any) (any, error) {
 	if entry.InputID == "" {
-		return nil, nil
+		return nil, nil //nolint:nilnil // no budget is known
 	}
 	detail, err := d.x.contents.Outline(ctx, entry.InputID)
 	if err != nil {
@@ -214,7 +214,7 @@ func (d *document) input(ctx context.Context, entry *trajectory.Entry, step *Ste
 		}
 	}
 	if detail.Assembly == nil {
-		return nil, nil
+		return nil, nil //nolint:nilnil // no budget was recorded
 	}
 	sources := map[projection.SourceType]int{}
 	for _, source := range detail.Assembly.Sources {

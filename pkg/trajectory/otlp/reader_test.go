@@ -161,7 +161,7 @@ func resourceOf(t *testing.T, raw []byte) pcommon.Map {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := traces.ResourceSpans().At(0).SchemaUrl(); got != semconv.SchemaURL || got != otlp.SchemaURL {
+	if got := traces.ResourceSpans().At(0).SchemaUrl(); got != semconv.SchemaURL || otlp.SchemaURL != semconv.SchemaURL {
 		t.Errorf("schema %s, the conventions have %s", got, semconv.SchemaURL)
 	}
 	return traces.ResourceSpans().At(0).Resource().Attributes()

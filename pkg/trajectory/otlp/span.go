@@ -220,7 +220,7 @@ func (x *export) read(ctx context.Context, id string) (trajectory.Detail, error)
 // answer adds what came of a request and returns the limit of its output that was seen in what was sent.
 func (x *export) answer(ctx context.Context, entry *trajectory.Entry, s *span, a *attributes) (*int64, error) {
 	if entry.AnswerID == "" {
-		return nil, nil
+		return nil, nil //nolint:nilnil // nothing answered it
 	}
 	answer, err := x.read(ctx, entry.AnswerID)
 	if err != nil {
@@ -233,7 +233,7 @@ func (x *export) answer(ctx context.Context, entry *trajectory.Entry, s *span, a
 	}
 	a.usage(answer.Entry.Usage)
 	if answer.Output == nil {
-		return nil, nil
+		return nil, nil //nolint:nilnil // no limit was recorded
 	}
 	a.positive(ownHTTPStatus, int64(answer.Output.HTTPStatus))
 	if !x.opts.Content {
