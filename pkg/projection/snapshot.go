@@ -10,10 +10,12 @@ import (
 // context and the Skills selected for this turn; its UserTurn is set here, and selected Skills place it in front of the
 // user's text. The second result says whether to store it, that is, to append it to stored.
 //
-// It is stored when Skills were selected, or when its content differs from the latest stored one that the model still
-// sees: one whose anchor a compaction has replaced by a summary does not count. A turn that has a snapshot keeps it, so
-// a request that is sent again finds the same, and one whose own prompt was replaced gets none, for nothing would show it. Blank content is never stored; beside selected Skills it is replaced by
-// their instructions. Errors wrap ErrInvalidProjection.
+// It is stored when Skills were selected, or when its context differs from the latest stored one that the model still
+// sees: one whose anchor a compaction has replaced by a summary does not count, nor do the instructions of Skills. Context
+// that has become blank is stored as ClearedContext, so that the model does not rely on the old; blank context that the
+// model knows nothing of is not stored, and beside selected Skills it is replaced by their instructions. A turn that has a
+// snapshot keeps it, so a request that is sent again finds the same, and one whose own prompt was replaced gets none, for
+// nothing would show it. Errors wrap ErrInvalidProjection.
 func NextSnapshot(stored []Snapshot, history []message.Message, checkpoint *Checkpoint, candidate Snapshot) (Snapshot, bool, error) {
 	if err := checkSnapshots(stored); err != nil {
 		return Snapshot{}, false, err
@@ -31,6 +33,10 @@ func NextSnapshot(stored []Snapshot, history []message.Message, checkpoint *Chec
 		return Snapshot{}, false, invalid("snapshot: history has no user message to anchor it")
 	}
 	candidate.UserTurn = users - 1
+	believed := visibleContext(stored, seen)
+	if blank(candidate.context()) && believed != "" && believed != ClearedContext {
+		candidate.Content = strings.TrimSpace(ClearedContext + "\n\n" + SkillInstructions(candidate.Skills))
+	}
 	if len(candidate.Skills) > 0 {
 		candidate.Placement = PlacementUser
 		if blank(candidate.Content) {
@@ -50,8 +56,29 @@ func NextSnapshot(stored []Snapshot, history []message.Message, checkpoint *Chec
 	case last.UserTurn == candidate.UserTurn, seen == users, blank(candidate.Content):
 		return Snapshot{}, false, nil
 	}
-	visible := last.UserTurn >= seen
-	return candidate, len(candidate.Skills) > 0 || !visible || last.Content != candidate.Content, nil
+	return candidate, len(candidate.Skills) > 0 || believed != candidate.Content, nil
+}
+
+// ClearedContext takes the place of runtime context that there is not any more.
+const ClearedContext = "(The runtime context was cleared: what earlier context said does not hold any more.)"
+
+// context is the runtime context of a snapshot, without the instructions of its Skills behind it.
+func (s Snapshot) context() string {
+	if len(s.Skills) == 0 {
+		return s.Content
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(s.Content, SkillInstructions(s.Skills)), "\n\n")
+}
+
+// visibleContext is the runtime context that the model has last been told of a turn from seen on; "" for none. Snapshots of
+// Skills alone say nothing about it.
+func visibleContext(stored []Snapshot, seen int) string {
+	for i := len(stored) - 1; i >= 0 && stored[i].UserTurn >= seen; i-- {
+		if context := stored[i].context(); !blank(context) {
+			return context
+		}
+	}
+	return ""
 }
 
 // SkillInstructions renders selected Skills as the text that a snapshot's content carries for them.

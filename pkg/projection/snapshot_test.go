@@ -13,6 +13,7 @@ import (
 func TestNextSnapshot(t *testing.T) {
 	two := []message.Message{userText("a"), reply(testModels[0], textBlock("x")), userText("b")}
 	skill := []SkillSelection{{ID: "debug", Revision: "r7", Name: "debug", Path: "/s", Content: "Look twice."}}
+	instructions := SkillInstructions(skill)
 	stored := func(turn int, content string) []Snapshot { return []Snapshot{{UserTurn: turn, Content: content}} }
 	cases := map[string]struct {
 		stored     []Snapshot
@@ -33,6 +34,21 @@ func TestNextSnapshot(t *testing.T) {
 			want: &Snapshot{UserTurn: 1, Content: "<skill name=\"debug\" path=\"/s\">\nLook twice.\n</skill>", Placement: PlacementUser, Skills: skill}},
 		"a turn keeps the snapshot that it has": {stored: stored(1, "A"), history: two, candidate: Snapshot{Content: "B", Skills: skill}},
 		"blank content is not stored":           {history: two, candidate: Snapshot{Content: " \n"}},
+		"context that has become empty is said to be so": {stored: stored(0, "A"), history: two, candidate: Snapshot{},
+			want: &Snapshot{UserTurn: 1, Content: ClearedContext}},
+		"but once only": {stored: stored(0, ClearedContext), history: two, candidate: Snapshot{}},
+		"also in front of selected Skills": {stored: stored(0, "A"), history: two, candidate: Snapshot{Skills: skill},
+			want: &Snapshot{UserTurn: 1, Content: ClearedContext + "\n\n" + instructions, Placement: PlacementUser, Skills: skill}},
+		"and where Skills came between": {stored: []Snapshot{{UserTurn: 0, Content: "A"}, {UserTurn: 1, Content: instructions, Placement: PlacementUser, Skills: skill}},
+			history: append(two, userText("c")), candidate: Snapshot{}, want: &Snapshot{UserTurn: 2, Content: ClearedContext}},
+		"context after it was empty is stored": {stored: stored(0, ClearedContext), history: two, candidate: Snapshot{Content: "A"},
+			want: &Snapshot{UserTurn: 1, Content: "A"}},
+		"context that a summary took the place of is not said to be cleared": {stored: stored(0, "A"), history: two,
+			checkpoint: &Checkpoint{ID: "c", FirstKeptMessageIndex: 2, HistoryMessageCount: 3, Summary: "S"}, candidate: Snapshot{}},
+		"context that Skills stood behind is not stored again": {
+			stored: []Snapshot{{UserTurn: 0, Content: "A\n\n" + instructions, Placement: PlacementUser, Skills: skill}}, history: two, candidate: Snapshot{Content: "A"}},
+		"nor is what an empty context followed, when only Skills were there": {
+			stored: []Snapshot{{UserTurn: 0, Content: instructions, Placement: PlacementUser, Skills: skill}}, history: two, candidate: Snapshot{}},
 		"content that a compaction summarised away is stored again": {stored: stored(0, "A"), history: two,
 			checkpoint: &Checkpoint{ID: "c", FirstKeptMessageIndex: 2, HistoryMessageCount: 3, Summary: "S"},
 			candidate:  Snapshot{Content: "A"}, want: &Snapshot{UserTurn: 1, Content: "A"}},
