@@ -21,7 +21,7 @@ func TestSamples(t *testing.T) {
 		t.Fatal(out)
 	}
 	want := []string{
-		"AgentRun release-notes-1 1", "AgentRun release-notes-compact 1", "AgentSession release-notes 1", "ModelProvider anthropic 1",
+		"AgentRun release-notes-1 1", "AgentRun release-notes-compact 1", "AgentSession release-notes 1", "AgentSession sandboxed 1", "ModelProvider anthropic 1",
 	}
 	for _, mode := range []string{"--server-side=false", "--server-side=false", "--server-side=true"} {
 		if out, err := kubectl(t, "apply", mode, "--namespace", "samples", "-f", "../../config/samples"); err != nil {
@@ -44,6 +44,7 @@ func TestSamples(t *testing.T) {
 		"get mprov anthropic":      "Anthropic",
 		"get agentloop":            "agentrun.agentloop.dev/release-notes-compact",
 		"get configmaps":           "release-notes-skills",
+		"get deployment,service,networkpolicy sandbox-tools": "networkpolicy.networking.k8s.io/sandbox-tools",
 		"get secrets --selector=" + v1alpha1.LabelCredential + "=" + v1alpha1.ValueTrue: "anthropic",
 	} {
 		out, err := kubectl(t, append(strings.Fields(command), "--namespace", "samples")...)
