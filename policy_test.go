@@ -65,6 +65,7 @@ var allowed = map[string][]string{
 	"pkg/provider/openaichat":      {"pkg/provider", "pkg/message", "pkg/provider/wire", "pkg/internal/jsonwalk"},
 	"pkg/provider/openairesponses": {"pkg/provider", "pkg/message", "pkg/provider/wire", "pkg/internal/jsonwalk"},
 	"pkg/tool/mcp":                 {"pkg/tool", "pkg/message"},
+	"pkg/tool/builtin":             {"pkg/agent", "pkg/session", "pkg/tool", "pkg/message"},
 	"pkg/kube": {"api/v1alpha1", "pkg/agent", "pkg/worker", "pkg/message", "pkg/provider", "pkg/session", "pkg/projection", "pkg/budget",
 		"pkg/runevent", "pkg/cas"},
 	"pkg/trajectory/verify":          {},

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	_ "time/tzdata" // the zones that the tool "now" knows; images without a system have none
 
 	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/kube"
@@ -22,6 +23,7 @@ import (
 	"github.com/agentloop/agentloop/pkg/provider/wire"
 	"github.com/agentloop/agentloop/pkg/session"
 	"github.com/agentloop/agentloop/pkg/tool"
+	"github.com/agentloop/agentloop/pkg/tool/builtin"
 	"github.com/agentloop/agentloop/pkg/tool/mcp"
 )
 
@@ -95,7 +97,7 @@ type connector struct {
 
 // Connect implements agent.Tools.
 func (c *connector) Connect(ctx context.Context, want *session.ToolSet) (tool.Set, error) {
-	opts := mcp.Options{Addresses: c.engine.addresses(), Logger: c.logger}
+	opts := mcp.Options{Addresses: c.engine.addresses(), Logger: c.logger, ReadOn: builtin.ReadResult}
 	if want != nil {
 		opts.Known = append([]tool.Definition{}, want.Tools...) // not nil: nothing is discovered anew
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/kube"
 	"github.com/agentloop/agentloop/pkg/runevent/natslog"
+	"github.com/agentloop/agentloop/pkg/tool/builtin"
 	"github.com/agentloop/agentloop/pkg/worker"
 	"github.com/agentloop/agentloop/pkg/worker/natsqueue"
 )
@@ -239,7 +240,7 @@ func (p *parts) worker(ctx context.Context, mgr ctrl.Manager) (*worker.Worker, e
 		Live:   func(item worker.Item, event agent.Live) { p.publish(live, item, event) },
 		Deps: agent.Deps{
 			Log: p.log, Store: p.store, Now: time.Now, NewID: uuid.NewString, Sleep: options.Sleep, Logger: p.logger, Chaos: chaos,
-			Estimator: estimator, Calibrations: p.calibrations,
+			Estimator: estimator, Calibrations: p.calibrations, BuiltIn: builtin.New(time.Now),
 		},
 	}, nil
 }

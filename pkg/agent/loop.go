@@ -236,6 +236,9 @@ func (l *loop) takeOver(ctx context.Context, attempt int) error {
 // its tools still has its prompt in the history.
 func (l *loop) accept(ctx context.Context, attempt int) error {
 	l.deps.Chaos("run.before-start")
+	if err := l.saveSkills(ctx); err != nil {
+		return err
+	}
 	connected := l.connect(ctx, false)
 	raw, err := session.EncodeObject(l.cfg)
 	if err != nil {
@@ -309,6 +312,7 @@ func (l *loop) connect(ctx context.Context, takeover bool) error {
 	if err != nil {
 		return err
 	}
+	set = l.withBuiltIn(set, want)
 	l.tools, l.byName = set, map[string]tool.Definition{}
 	definitions := set.Definitions()
 	for _, definition := range definitions {

@@ -69,6 +69,8 @@ type Run struct {
 	// Refusal, when set, is why the run's specification cannot be used; Prompt and Config are then incomplete. It fails a
 	// run that has not begun. One that has goes on under what it was begun with.
 	Refusal *Failure
+	// Skills are what the model may load by itself. Config says which they are only once the run has begun.
+	Skills []session.Skill
 	// StartBy is until when the run may begin, by Deps.Now; zero for no limit. It does not concern a run that has begun.
 	StartBy time.Time
 	// CallerHook may edit the serialized body of a main request or one for a summary before the guard sees it; nil for none.
@@ -89,14 +91,43 @@ type Tools interface {
 	Connect(ctx context.Context, want *session.ToolSet) (tool.Set, error)
 }
 
-// Deps are the ports and injected sources that the loop uses. None may be nil but Estimator, View, Calibrations and Chaos.
+// Host is what a run hands to the tools that the program itself has. Its functions may be called until the run ends, by
+// several goroutines at a time.
+type Host struct {
+	// Known, when not nil, are the definitions that the run was started with: no others may be declared.
+	Known []tool.Definition
+	// Others are the definitions of the run's other tools.
+	Others []tool.Definition
+	// Skills are what the model may load.
+	Skills []session.LoadableSkill
+	// Skill reads one of Skills as it was when the run began. It returns ErrNoSkill for any other id.
+	Skill func(ctx context.Context, id string) (session.Skill, error)
+	// Result reads all of the text of an earlier result of the session that was cut, by its call's id. It returns
+	// ErrNoResult when there is no such result, and ErrNotCut for one that the history has whole.
+	Result func(ctx context.Context, callID string) (string, error)
+}
+
+// What a Host has not.
+var (
+	// ErrNoSkill is returned when the run has no such skill.
+	ErrNoSkill = errors.New("no such skill")
+	// ErrNoResult is returned when the history has no result of the call.
+	ErrNoResult = errors.New("no result of that call")
+	// ErrNotCut is returned when nothing of a result was left out.
+	ErrNotCut = errors.New("the result was not cut")
+)
+
+// Deps are the ports and injected sources that the loop uses. None may be nil but BuiltIn, Estimator, View, Calibrations and
+// Chaos.
 type Deps struct {
 	Log   runevent.Log
 	Store cas.Store
 	Model provider.Streamer
 	Tools Tools
-	Now   func() time.Time
-	NewID func() string
+	// BuiltIn makes the tools that need no server; nil for none. It does no I/O.
+	BuiltIn func(Host) tool.Set
+	Now     func() time.Time
+	NewID   func() string
 	// Sleep waits or returns ctx's error.
 	Sleep  func(ctx context.Context, d time.Duration) error
 	Live   func(Live)

@@ -244,10 +244,15 @@ func (l *loop) recordOutcome(ctx context.Context, answer answered, call message.
 			return message.Message{}, err
 		}
 	}
-	return l.recordResult(saving, answer, message.Message{
+	result := message.Message{
 		Role: message.RoleToolResult, ToolCallID: call.ID, ToolName: call.Name, Content: got.result.Content,
 		IsError: got.result.IsError, Details: got.result.Details,
-	})
+	}
+	whole, err := l.keepWhole(saving, got.result.Whole, &result)
+	if err != nil {
+		return message.Message{}, err
+	}
+	return l.recordResult(saving, answer, result, whole)
 }
 
 // settled records an error result that no tool gave.
@@ -257,17 +262,18 @@ func (l *loop) settled(ctx context.Context, answer answered, call message.Block,
 	}
 	return l.recordResult(ctx, answer, message.Message{
 		Role: message.RoleToolResult, ToolCallID: call.ID, ToolName: call.Name, Content: message.Text(text), IsError: true,
-	})
+	}, nil)
 }
 
-func (l *loop) recordResult(ctx context.Context, answer answered, result message.Message) (message.Message, error) {
+// recordResult logs a result. whole names all of its text when it was cut; nil otherwise.
+func (l *loop) recordResult(ctx context.Context, answer answered, result message.Message, whole *cas.Ref) (message.Message, error) {
 	stored, err := l.storeImages(ctx, result)
 	if err != nil {
 		return message.Message{}, err
 	}
 	raw := message.Encode(stored)
 	event := runevent.Event{
-		Type: runevent.TypeToolResult, CallID: result.ToolCallID, Name: result.ToolName, IsError: result.IsError,
+		Type: runevent.TypeToolResult, CallID: result.ToolCallID, Name: result.ToolName, IsError: result.IsError, Whole: whole,
 		Evidence: invocationEvidence(answer.request),
 	}
 	if len(raw) <= runevent.MaxInline {

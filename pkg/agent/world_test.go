@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/cas/memstore"
@@ -150,8 +152,12 @@ func (s *scriptedTools) Connect(ctx context.Context, want *session.ToolSet) (too
 	if s.connectErr != nil {
 		return nil, s.connectErr
 	}
-	if want != nil && !cmp.Equal(want.Tools, s.definitions) {
-		return nil, fmt.Errorf("a takeover asks for other tools than the run was started with:\n%s", cmp.Diff(s.definitions, want.Tools))
+	if want == nil {
+		return s, nil
+	}
+	served := slices.DeleteFunc(slices.Clone(want.Tools), func(d tool.Definition) bool { return d.Server == "" }) // the others are built in
+	if diff := cmp.Diff(s.definitions, served, cmpopts.EquateEmpty()); diff != "" {
+		return nil, fmt.Errorf("a takeover asks for other tools than the run was started with:\n%s", diff)
 	}
 	return s, nil
 }

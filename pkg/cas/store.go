@@ -133,6 +133,7 @@ const (
 	MediaSections    = "application/vnd.agentloop.sections+json"
 	MediaSnapshot    = "application/vnd.agentloop.snapshot+json"
 	MediaRunConfig   = "application/vnd.agentloop.runconfig+json"
+	MediaSkill       = "application/vnd.agentloop.skill+json"
 	MediaParts       = "application/vnd.agentloop.parts+json"
 	MediaImport      = "application/vnd.agentloop.import+json"
 )

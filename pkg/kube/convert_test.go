@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -213,43 +212,4 @@ func TestSourcesOf(t *testing.T) {
 	if diff := cmp.Diff(want, SourcesOf(record)); diff != "" {
 		t.Errorf("sources (-want +got):\n%s", diff)
 	}
-}
-
-// TestParseSkill takes a SKILL.md apart, with the line ends of any system.
-func TestParseSkill(t *testing.T) {
-	cases := map[string]struct {
-		file, name, body string
-		refused          bool
-	}{
-		"no front matter":        {file: "Do it.\n", body: "Do it."},
-		"front matter":           {file: "---\nname: Changelog\ndescription: d\n---\n\nList changes.\n", name: "Changelog", body: "List changes."},
-		"line ends with returns": {file: "---\r\nname: Changelog\r\n---\r\nList\r\nchanges.\r\n", name: "Changelog", body: "List\nchanges."},
-		"no name":                {file: "---\ndescription: d\n---\nBody", body: "Body"},
-		"a rule in the body":     {file: "---\nname: a\n---\nBody\n---\nmore", name: "a", body: "Body\n---\nmore"},
-		"no end":                 {file: "---\nname: a\nBody", refused: true},
-		"no YAML":                {file: "---\nname: [\n---\nBody", refused: true},
-		"a name that is no text": {file: "---\nname: {a: 1}\n---\nBody", refused: true},
-		"nothing after it":       {file: "---\nname: a\n---\n", name: "a"},
-		"nothing":                {},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			name, body, err := parseSkill(tc.file)
-			if (err != nil) != tc.refused || name != tc.name || body != tc.body {
-				t.Errorf("name %q, body %q, %v; want %q, %q, refused %v", name, body, err, tc.name, tc.body, tc.refused)
-			}
-		})
-	}
-}
-
-// FuzzParseSkill states that instructions are never made up: the body is a part of the file.
-func FuzzParseSkill(f *testing.F) {
-	f.Add("---\nname: a\n---\nBody")
-	f.Add("---\r\nname: a\r\n---\r\n")
-	f.Fuzz(func(t *testing.T, file string) {
-		_, body, err := parseSkill(file)
-		if err == nil && !strings.Contains(strings.ReplaceAll(file, "\r\n", "\n"), body) {
-			t.Errorf("body %q is not in %q", body, file)
-		}
-	})
 }

@@ -77,6 +77,8 @@ type loader struct {
 	*Source
 	ctx       context.Context //nolint:containedctx // lives for one call
 	namespace string
+	// loadable are the skills that the model may load; config reads them.
+	loadable []session.Skill
 }
 
 func (l *loader) get(name string, into client.Object) error {
@@ -227,6 +229,7 @@ func (l *loader) specify(into *agent.Run, run *api.AgentRun, owner *api.AgentSes
 		}
 	}
 	into.Config, err = l.config(run, owner, target)
+	into.Skills = l.loadable
 	return err
 }
 
@@ -275,7 +278,7 @@ func (l *loader) config(run *api.AgentRun, owner *api.AgentSession, target *api.
 		return cfg, err
 	}
 	cfg.Context = projection.RenderSystem(context)
-	cfg.Skills, err = l.skills(run, owner)
+	err = l.skills(&cfg, run, owner)
 	return cfg, err
 }
 

@@ -257,7 +257,20 @@ func TestLoadStops(t *testing.T) {
 			c.configMap("skill", "SKILL.md", "---\nname: a")
 			c.run.Spec.Skills = []string{"log"}
 			c.session.Spec.Skills = []api.Skill{{ID: "log", ConfigMapRef: &api.ConfigMapRef{Name: "skill"}}}
-		}, refusal: "skill log: the front matter is not YAML between two lines of ---"},
+		}, refusal: "skill log: ConfigMap skill, key SKILL.md: the front matter has no line of --- at its end"},
+		"a skill that is listed has broken front matter": {change: func(c *cluster) {
+			c.configMap("skill", "log.md", "---\nname: Log\ndescription: d\n---\n")
+			c.session.Spec.Skills = []api.Skill{{ID: "log", ConfigMapKeyRef: &api.ConfigMapKeyRef{Name: "skill", Key: "log.md"}, Load: api.SkillAutomatic}}
+		}, refusal: "skill log: ConfigMap skill, key log.md: name may hold only lower-case letters, digits, and single hyphens between them"},
+		"a listed skill's file is missing": {change: func(c *cluster) {
+			c.configMap("skill", "other.md", "x")
+			c.session.Spec.Skills = []api.Skill{{ID: "log", ConfigMapRef: &api.ConfigMapRef{Name: "skill"}, Load: api.SkillAutomatic}}
+		}, waits: "ConfigMapNotFound: ConfigMap skill has no key SKILL.md"},
+		"instructions have the name of the list of skills": {change: func(c *cluster) {
+			c.configMap("skill", "SKILL.md", skillText("a", ""))
+			c.session.Spec.Instructions = []api.PromptSection{{Name: "available_skills", Text: "x"}}
+			c.session.Spec.Skills = []api.Skill{{ID: "log", ConfigMapRef: &api.ConfigMapRef{Name: "skill"}, Load: api.SkillAutomatic}}
+		}, refusal: "instructions: the name available_skills is that of the list of skills: choose another"},
 		"sampling that the protocol does not have": {change: func(c *cluster) { c.run.Spec.Sampling = &api.Sampling{Seed: number(1)} }, refusal: "spec.sampling: seed does not exist in the protocol of the model: remove it"},
 		"the summaries' provider is missing":       {change: func(c *cluster) { c.session.Spec.Compaction.Model = summaries("other", "small") }, waits: "ProviderNotFound: ModelProvider other does not exist"},
 		"the summaries' model is not declared": {
@@ -329,9 +342,9 @@ func TestLoad(t *testing.T) {
 	c.provider.Spec.CABundle = &api.ConfigMapKeyRef{Name: "ca", Key: "pem"}
 	c.configMap("ca", "pem", "PEM")
 	c.configMap("texts", "rules", "Follow the rules.")
-	skill := "---\nname: Changelog\n---\nList changes.\n"
+	skill, single := skillText("changelog", "List changes.\n"), skillText("single", "Do one thing.")
 	c.configMap("skill", "SKILL.md", skill)
-	c.configMap("single", "one.md", "Do one thing.")
+	c.configMap("single", "one.md", single)
 	c.maps["pictures"] = &corev1.ConfigMap{ObjectMeta: meta("pictures"), BinaryData: map[string][]byte{"p": {1, 2, 3}}}
 	c.session.Spec.Instructions = append(c.session.Spec.Instructions, api.PromptSection{Name: "rules", ConfigMapKeyRef: &api.ConfigMapKeyRef{Name: "texts", Key: "rules"}})
 	c.session.Spec.Context = []api.PromptSection{{Name: "cluster", Text: "test"}}
@@ -361,8 +374,8 @@ func TestLoad(t *testing.T) {
 			Sections: []projection.Section{{Name: "project", Text: "Be brief."}, {Name: "rules", Text: "Follow the rules."}},
 			Context:  projection.RenderSystem([]projection.Section{{Name: "cluster", Text: "test"}}),
 			Skills: []projection.SkillSelection{
-				{ID: "one", Revision: cas.Of([]byte("Do one thing.")).String(), Name: "one", Path: "single/one.md", Content: "Do one thing."},
-				{ID: "log", Revision: cas.Of([]byte(skill)).String(), Name: "Changelog", Path: "skill/SKILL.md", Content: "List changes."},
+				{ID: "one", Revision: cas.Of([]byte(single)).String(), Name: "single", Path: "single/one.md", Content: "Do one thing."},
+				{ID: "log", Revision: cas.Of([]byte(skill)).String(), Name: "changelog", Path: "skill/SKILL.md", Content: "List changes."},
 			},
 			Compaction: session.Compaction{Automatic: true, ThresholdPercent: 80, Model: &provider.Model{
 				Provider: "models", API: provider.APIAnthropicMessages, ID: "demo", ContextWindow: 32000, MaxTokens: 4096, Thinking: provider.ThinkingNone,

@@ -123,6 +123,8 @@ type Event struct {
 	IsError      bool            `json:"isError,omitempty"`
 	Server       string          `json:"server,omitempty"`
 	Audit        json.RawMessage `json:"audit,omitempty"`
+	// Whole names all of the text of a result that was cut.
+	Whole *cas.Ref `json:"whole,omitempty"`
 
 	// Records.
 	Purpose    Purpose        `json:"purpose,omitempty"`

@@ -59,6 +59,8 @@ func goldenEvents() map[string]Event {
 		"tool.result": {Type: TypeToolResult, CallID: "call_1", Name: "add", Server: "math", IsError: true, Evidence: request,
 			Body: message.Encode(message.Message{Role: message.RoleToolResult, ToolCallID: "call_1", ToolName: "add",
 				Content: message.Text("no such file"), IsError: true})},
+		"tool.result.cut": {Type: TypeToolResult, CallID: "call_1", Name: "read", Evidence: request, Whole: testRef("whole", cas.MediaBlob),
+			Body: message.Encode(message.Message{Role: message.RoleToolResult, ToolCallID: "call_1", ToolName: "read", Content: message.Text("the beginning")})},
 		"tool.unknown":   {Type: TypeToolUnknown, CallID: "call_1", Name: "add", Server: "math", Evidence: request},
 		"model.rejected": {Type: TypeModelRejected, Reason: "ContextBudgetExceeded", Record: snapshot, Evidence: request},
 		"model.failed": {Type: TypeModelFailed, Class: "rateLimited", HTTPStatus: 429, Retryable: true, Message: "too many requests",

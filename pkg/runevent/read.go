@@ -189,6 +189,7 @@ var eventFields = ordered(
 	yes("isError", func(e *Event) *bool { return &e.IsError }),
 	text("server", func(e *Event) *string { return &e.Server }),
 	verbatim("audit", func(e *Event) *json.RawMessage { return &e.Audit }),
+	nested("whole", refFields, func(e *Event) **cas.Ref { return &e.Whole }),
 	text("purpose", func(e *Event) *Purpose { return &e.Purpose }),
 	nested("payloadRef", refFields, func(e *Event) **cas.Ref { return &e.PayloadRef }),
 	nested("usage", usageFields, func(e *Event) **message.Usage { return &e.Usage }),

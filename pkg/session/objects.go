@@ -38,8 +38,10 @@ type RunConfig struct {
 	// Context is the rendered host runtime context at run start; it becomes a snapshot when its content changed.
 	Context string                      `json:"context,omitempty"`
 	Skills  []projection.SkillSelection `json:"skills,omitempty"`
-	ToolSet *cas.Ref                    `json:"toolSet,omitempty"`
-	Limits  Limits                      `json:"limits"`
+	// Loadable are the Skills that the model may load by itself.
+	Loadable []LoadableSkill `json:"loadable,omitempty"`
+	ToolSet  *cas.Ref        `json:"toolSet,omitempty"`
+	Limits   Limits          `json:"limits"`
 	// Compaction says when older history is replaced by a summary, and OverflowRecovery that a request is compacted once
 	// and sent again when the provider itself says that it is too long.
 	Compaction       Compaction `json:"compaction,omitzero"`
@@ -50,6 +52,37 @@ type RunConfig struct {
 	Calibrate bool   `json:"calibrate,omitempty"`
 	// Title asks for a title of the session after its first prompt.
 	Title bool `json:"title,omitempty"`
+}
+
+// LoadableSkill names a Skill that the model may load, and the Skill object that it is read from.
+type LoadableSkill struct {
+	ID       string  `json:"id"`
+	Revision string  `json:"revision"`
+	Name     string  `json:"name"`
+	Object   cas.Ref `json:"object"`
+}
+
+// Skill is a Skill's files as they were when a run began.
+type Skill struct {
+	V  int    `json:"v"`
+	ID string `json:"id"`
+	// Revision is the digest of SKILL.md or, of a Skill with more files, of the list of their digests.
+	Revision string `json:"revision"`
+	Name     string `json:"name"`
+	// Instructions are SKILL.md without its front matter.
+	Instructions string `json:"instructions"`
+	// Files are the others, sorted by name.
+	Files []SkillFile `json:"files,omitempty"`
+}
+
+// SkillFile is one file of a Skill besides SKILL.md.
+type SkillFile struct {
+	Name string `json:"name"`
+	// Size is in bytes. Text is absent when the file is not text.
+	Size int64  `json:"size"`
+	Text string `json:"text,omitempty"`
+	// Binary says that the file is not text and was not kept.
+	Binary bool `json:"binary,omitempty"`
 }
 
 // Compaction is when and with what older history is summarised.

@@ -109,8 +109,9 @@ func golden() map[string]any {
 			V: ObjectVersion, Operation: "Prompt", Agent: "main", Model: testModel(), Reasoning: provider.LevelLow, MaxOutputTokens: 4000,
 			Sampling: json.RawMessage(`{"top_p":0.9}`), PromptCache: true,
 			Sections: []projection.Section{{Name: "project", Text: "Be <brief> & exact."}}, Context: "cluster: test",
-			Skills:  []projection.SkillSelection{{ID: "changelog", Revision: "sha256:00", Name: "Changelog", Path: "skills/changelog.md", Content: "List changes."}},
-			ToolSet: ref("toolset", cas.MediaToolSet),
+			Skills:   []projection.SkillSelection{{ID: "changelog", Revision: "sha256:00", Name: "Changelog", Path: "skills/changelog.md", Content: "List changes."}},
+			Loadable: []LoadableSkill{{ID: "review", Revision: "sha256:11", Name: "review", Object: *ref("skill", cas.MediaSkill)}},
+			ToolSet:  ref("toolset", cas.MediaToolSet),
 			Limits: Limits{MaxTurns: 100, MaxTotalTokens: 50000, MaxAttempts: 3, SessionMaxTotalTokens: 900000, ActiveDeadlineSeconds: 3600,
 				RetryMaxAttempts: 5, RetryMaxDelaySeconds: 600},
 			Compaction: Compaction{Automatic: true, ThresholdPercent: 85, Model: &provider.Model{
@@ -118,6 +119,9 @@ func golden() map[string]any {
 			}},
 			OverflowRecovery: true, Estimator: "scan", Calibrate: true, Title: true,
 		},
+		"skill": Skill{V: ObjectVersion, ID: "review", Revision: "sha256:11", Name: "review", Instructions: "Read <twice>.", Files: []SkillFile{
+			{Name: "logo.png", Size: 3, Binary: true}, {Name: "words.md", Size: 9, Text: "Be plain."},
+		}},
 		"toolset": ToolSet{V: ObjectVersion, Tools: []tool.Definition{{
 			Tool:   message.Tool{Name: "math_add", Description: "adds", Parameters: json.RawMessage(`{"type":"object"}`)},
 			Server: "math", RemoteName: "add", ReadOnly: true, Idempotent: true, RetrySafe: true, RequiresApproval: true,
@@ -176,7 +180,7 @@ func TestGoldenBytes(t *testing.T) {
 // TestGoldenFilesDecode reads what an earlier build stored: it means the same, and encodes to the same bytes.
 func TestGoldenFilesDecode(t *testing.T) {
 	decoders := map[string]func([]byte) (any, error){
-		"runconfig": decoder[RunConfig], "toolset": decoder[ToolSet], "sections": decoder[Sections], "contextsnapshot": decoder[ContextSnapshot],
+		"skill": decoder[Skill], "runconfig": decoder[RunConfig], "toolset": decoder[ToolSet], "sections": decoder[Sections], "contextsnapshot": decoder[ContextSnapshot],
 		"modelaction": decoder[ModelAction], "agentstate": decoder[AgentState], "snapshot": decoder[Snapshot], "checkpoint": decoder[Checkpoint],
 	}
 	for name, want := range golden() {

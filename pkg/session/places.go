@@ -37,6 +37,12 @@ func changed(ref *cas.Ref, mediaType string, change func(cas.Ref, string) cas.Re
 
 func (c RunConfig) withRefs(change func(cas.Ref, string) cas.Ref) any {
 	c.ToolSet = changed(c.ToolSet, cas.MediaToolSet, change)
+	loadable := c.Loadable
+	c.Loadable = nil
+	for _, skill := range loadable {
+		skill.Object = change(skill.Object, cas.MediaSkill)
+		c.Loadable = append(c.Loadable, skill)
+	}
 	return c
 }
 

@@ -9,6 +9,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/agentloop/agentloop/pkg/message"
@@ -80,9 +82,12 @@ type Call struct {
 type Result struct {
 	Content message.Content
 	IsError bool
-	// Details stay local (never sent to a model): structured content, truncation facts.
+	// Details stay local (never sent to a model): structured content, truncation facts. They are a JSON object or nil.
 	Details json.RawMessage
-	Audit   Audit
+	// Whole is all of the text of which Content shows the beginning; empty when nothing was cut. It may be kept, so that
+	// later calls read on; no model sees it as it is.
+	Whole string
+	Audit Audit
 }
 
 // Audit is the evidence of one MCP exchange.
@@ -107,4 +112,16 @@ type Set interface {
 	Definitions() []Definition
 	Call(ctx context.Context, call Call, onProgress func(text string)) (Result, error)
 	Close() error
+}
+
+// maxReadOnID bounds the call ids that a mark repeats: they are the model's own, and may be of any length.
+const maxReadOnID = 128
+
+// ReadOn is the sentence in a cut result's mark that says how the named tool reads the rest, from an offset in bytes of
+// Result.Whole; empty without such a tool, or for a call that no text can name.
+func ReadOn(reader, callID string, offset int) string {
+	if reader == "" || callID == "" || len(callID) > maxReadOnID {
+		return ""
+	}
+	return fmt.Sprintf(" To read on, call %s with callId %s and offset %d.", reader, strconv.Quote(callID), offset)
 }

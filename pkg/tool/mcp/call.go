@@ -54,7 +54,10 @@ func (s *Set) Call(ctx context.Context, call tool.Call, onProgress func(text str
 	if complaint != "" {
 		return refusal(audit, complaint), nil
 	}
-	c := &invocation{entry: e, server: e.server, arguments: arguments, audit: audit, maxImageBytes: s.opts.MaxImageBytes}
+	c := &invocation{
+		entry: e, server: e.server, arguments: arguments, audit: audit, maxImageBytes: s.opts.MaxImageBytes,
+		readOn: func(offset int) string { return tool.ReadOn(s.opts.ReadOn, call.ID, offset) },
+	}
 	return c.run(ctx, onProgress)
 }
 
@@ -87,7 +90,9 @@ type invocation struct {
 	arguments     json.RawMessage
 	audit         tool.Audit
 	maxImageBytes int
-	details       details
+	// readOn says how a model reads on in the result, from an offset.
+	readOn  func(offset int) string
+	details details
 }
 
 // run sends the call, once more if it was lost and may be repeated, within the server's call timeout.
@@ -172,7 +177,7 @@ func (c *invocation) unfinished(r wireResult) *failure {
 
 func (c *invocation) succeed(r wireResult, started time.Time) tool.Result {
 	limit := c.server.cfg.MaxResultBytes
-	conv := converter{redact: c.server.redact, limit: limit, imageBytes: c.maxImageBytes, isError: r.IsError}
+	conv := converter{redact: c.server.redact, limit: limit, imageBytes: c.maxImageBytes, isError: r.IsError, readOn: c.readOn}
 	content, cut := conv.convert(r)
 	c.details.StructuredContent, c.details.Truncated = r.StructuredContent, cut
 	c.audit.Outcome, c.audit.Bytes, c.audit.Truncated = outcomeOK, conv.bytes, cut != nil
@@ -180,7 +185,7 @@ func (c *invocation) succeed(r wireResult, started time.Time) tool.Result {
 		c.audit.Outcome = outcomeToolError
 	}
 	c.audit.Duration = time.Since(started)
-	return tool.Result{Content: content, IsError: r.IsError, Details: c.details.encode(c.server.redact, limit), Audit: c.audit}
+	return tool.Result{Content: content, IsError: r.IsError, Details: c.details.encode(c.server.redact, limit), Audit: c.audit, Whole: conv.whole}
 }
 
 func (c *invocation) fail(f failure, started time.Time) tool.Result {

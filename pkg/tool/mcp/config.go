@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,6 +89,9 @@ type Options struct {
 	MaxImageBytes int
 	// MaxTools bounds the admitted tools of one server; 0 is DefaultMaxTools.
 	MaxTools int
+	// ReadOn is the name of the tool by which a model reads the rest of a cut result; "" when there is none. A run that
+	// was begun without it (see Known) is not told of it.
+	ReadOn string
 	// Version is the client's version as servers see it.
 	Version string
 	// Logger gets connection changes, never contents; nil discards them.
@@ -109,6 +113,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Version == "" {
 		o.Version = "devel"
+	}
+	if o.Known != nil && !slices.ContainsFunc(o.Known, func(d tool.Definition) bool { return d.Server == "" && d.Name == o.ReadOn }) {
+		o.ReadOn = ""
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -81,12 +81,17 @@ type converter struct {
 	limit      int
 	imageBytes int
 	isError    bool
+	// readOn says how a model reads on from an offset; nil or empty when it cannot.
+	readOn func(offset int) string
 
 	blocks []message.Block
 	images int
 	// bytes counts text and decoded images, what was left out included.
 	bytes   int64
 	dropped bool
+	// rest are the texts that were left out, and whole is all text of a result that was cut.
+	rest  []string
+	whole string
 }
 
 // convert fills content and says what had to be left out.
@@ -139,7 +144,7 @@ func (c *converter) text(s string) {
 		return
 	}
 	if len(c.blocks) >= maxBlocks {
-		c.dropped = true
+		c.dropped, c.rest = true, append(c.rest, s)
 		return
 	}
 	c.blocks = append(c.blocks, message.Block{Type: message.BlockText, Text: s})
@@ -234,19 +239,25 @@ func (c *converter) cut() *truncated {
 	if total <= c.limit && !c.dropped {
 		return nil
 	}
-	mark := func(kept int) string {
-		return fmt.Sprintf("\n\n[Cut: the first %d of %d bytes are shown. Ask for less, or for a part.]", kept, c.bytes)
+	c.whole = c.allText()
+	mark := func(kept, offset int) string {
+		return fmt.Sprintf("\n\n[Cut: the first %d of %d bytes are shown. Ask for less, or for a part.%s]", kept, c.bytes, c.hint(offset))
 	}
-	left := max(0, min(total, c.limit-len(mark(total))))
-	kept := 0
+	left := max(0, min(total, c.limit-len(mark(total, len(c.whole)))))
+	kept, offset, cut := 0, 0, false
 	var blocks []message.Block
 	for _, b := range c.blocks {
 		if b.Type == message.BlockText {
 			whole := len(b.Text)
 			b.Text = cutText(b.Text, left)
 			kept, left = kept+len(b.Text), left-len(b.Text)
+			if !cut {
+				offset += len(b.Text)
+			}
 			if len(b.Text) < whole {
-				left = 0 // what follows a cut is not shown, even if a few bytes of it would fit
+				left, cut = 0, true // what follows a cut is not shown, even if a few bytes of it would fit
+			} else if !cut {
+				offset++ // the line break between two texts
 			}
 			if b.Text == "" {
 				continue
@@ -255,12 +266,31 @@ func (c *converter) cut() *truncated {
 		blocks = append(blocks, b)
 	}
 	if last := len(blocks) - 1; last >= 0 && blocks[last].Type == message.BlockText {
-		blocks[last].Text += mark(kept)
+		blocks[last].Text += mark(kept, offset)
 	} else {
-		blocks = append(blocks, message.Block{Type: message.BlockText, Text: strings.TrimLeft(mark(kept), "\n")})
+		blocks = append(blocks, message.Block{Type: message.BlockText, Text: strings.TrimLeft(mark(kept, offset), "\n")})
 	}
 	c.blocks = blocks
 	return &truncated{Bytes: c.bytes, Kept: kept, Limit: int64(c.limit)}
+}
+
+// hint says how to read on.
+func (c *converter) hint(offset int) string {
+	if c.readOn == nil {
+		return ""
+	}
+	return c.readOn(offset)
+}
+
+// allText is every text of the result, a line break between two of them.
+func (c *converter) allText() string {
+	var texts []string
+	for _, b := range c.blocks {
+		if b.Type == message.BlockText {
+			texts = append(texts, b.Text)
+		}
+	}
+	return strings.Join(append(texts, c.rest...), "\n")
 }
 
 // encode is the details' JSON, nil when there is nothing to tell. Structured content above the bound is left out.

@@ -100,7 +100,8 @@ func TestLongResultsAreCutBetweenCharacters(t *testing.T) {
 				raw, _ := json.Marshal(map[string]string{"type": "text", "text": s})
 				r.Content = append(r.Content, raw)
 			}
-			c := converter{limit: 1000, imageBytes: 1 << 20}
+			at := -1
+			c := converter{limit: 1000, imageBytes: 1 << 20, readOn: func(offset int) string { at = offset; return " Read on." }}
 			content, cut := c.convert(r)
 			if cut == nil || cut.Bytes != tc.bytes || cut.Limit != 1000 {
 				t.Fatalf("facts %+v, want %d bytes and the limit", cut, tc.bytes)
@@ -109,7 +110,10 @@ func TestLongResultsAreCutBetweenCharacters(t *testing.T) {
 			for _, b := range content.Blocks {
 				all += b.Text
 			}
-			kept, _, found := strings.Cut(all, "\n\n[Cut: the first ")
+			kept, mark, found := strings.Cut(all, "\n\n[Cut: the first ")
+			if shown := c.whole[:at]; c.whole != strings.Join(tc.texts, "\n") || strings.ReplaceAll(shown, "\n", "") != kept || !strings.HasSuffix(mark, "part. Read on.]") {
+				t.Errorf("the whole has %d bytes, reading on from %d repeats or leaves out something; mark %q", len(c.whole), at, mark)
+			}
 			if !found || len(all) > 1000 || !utf8.ValidString(all) || strings.ContainsRune(all, utf8.RuneError) {
 				t.Errorf("%d bytes, mark %t: %q", len(all), found, all)
 			}
