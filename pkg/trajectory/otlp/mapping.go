@@ -26,7 +26,7 @@ const (
 	attrFinishReasons = "gen_ai.response.finish_reasons"
 	attrFirstChunk    = "gen_ai.response.time_to_first_chunk"
 
-	attrInputTokens     = "gen_ai.usage.input_tokens" //nolint:gosec // a count of tokens
+	attrInputTokens     = "gen_ai.usage.input_tokens"  //nolint:gosec // a count of tokens
 	attrOutputTokens    = "gen_ai.usage.output_tokens" //nolint:gosec // a count of tokens
 	attrCacheRead       = "gen_ai.usage.cache_read.input_tokens"
 	attrCacheCreation   = "gen_ai.usage.cache_creation.input_tokens"
