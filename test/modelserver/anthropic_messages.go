@@ -196,12 +196,15 @@ func (r *anthropicReader) checkToolResult(block object, path string) *apiError {
 		return invalid("%s.tool_use_id: Field required", path)
 	}
 	r.call.inputTokens += tokensPerTool
-	if !present(block, "content") {
-		return nil
+	var content []any
+	if present(block, "content") {
+		var ok bool
+		if content, ok = asBlocks(block["content"]).([]any); !ok {
+			return invalid("%s.content: Input should be a valid string or list", path)
+		}
 	}
-	content, ok := asBlocks(block["content"]).([]any)
-	if !ok {
-		return invalid("%s.content: Input should be a valid string or list", path)
+	if boolean(block, "is_error") && len(content) == 0 {
+		return invalid("%s: content cannot be empty if `is_error` is true", path)
 	}
 	for i, item := range content {
 		part, _ := item.(object)

@@ -17,6 +17,10 @@ import (
 // minThinkingBudget is the smallest budget that the protocol takes.
 const minThinkingBudget = 1024
 
+// imageOnly is the text of a failed result that consists of images: the protocol takes neither images nor nothing there, so
+// the images follow the results.
+const imageOnly = "(see the attached image)"
+
 var errImageNotLoaded = errors.New("an image of the request has no data")
 
 // build returns the request without its sampling fields.
@@ -237,6 +241,9 @@ func (c *conversation) result(open *turn, i int, m message.Message) error {
 		default:
 			result.Content = append(result.Content, sdk.ToolResultBlockParamContentUnion{OfText: block.OfText})
 		}
+	}
+	if m.IsError && len(result.Content) == 0 {
+		result.Content = []sdk.ToolResultBlockParamContentUnion{{OfText: &sdk.TextBlockParam{Text: imageOnly}}}
 	}
 	block := sdk.ContentBlockParamUnion{OfToolResult: &result}
 	open.results = append(open.results, &block)

@@ -117,6 +117,9 @@ func TestRequests(t *testing.T) {
 			req.System, req.Tools = "Be brief.", []message.Tool{addTool}
 			return req
 		},
+		"failed_with_an_image": func() provider.Request {
+			return request(provider.ThinkingNone, user("look"), assistant(call("t1", "shoot", `{}`)), result("t1", true, message.Blocks(image("aW1n"))))
+		},
 		"cache": func() provider.Request {
 			req := request(provider.ThinkingNone, long...)
 			req.System, req.Tools = "Be brief.", []message.Tool{addTool, {Name: "now", Parameters: json.RawMessage(`{"type":"object"}`)}}
