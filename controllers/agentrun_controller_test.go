@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,6 +18,7 @@ import (
 	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/session"
 )
 
 // state is a run's conditions in short.
@@ -309,4 +311,47 @@ func TestEventSaysWhy(t *testing.T) {
 			t.Errorf("event %q, want %q", event, want)
 		}
 	})
+}
+
+// TestRefusedOutputCap: a run whose request had no output cap, or one that its budget does not cover, says so in its conditions and in an
+// Event, whatever the protocol, and its session is ready for the next one.
+func TestRefusedOutputCap(t *testing.T) {
+	cases := map[string]struct{ body, want string }{
+		"omitted": {`{"stream":true}`, "the cap is omitted although only 1000 of the model's 4096 output tokens are reserved"},
+		"larger than what is reserved": {
+			`{"max_tokens":1001,"max_completion_tokens":1001,"max_output_tokens":1001}`, "of 1001 tokens exceeds the output reserve of 1000",
+		},
+		"no number": {`{"max_tokens":"1","max_completion_tokens":"1","max_output_tokens":"1"}`, "is not a positive safe integer"},
+	}
+	for name, tc := range cases {
+		for _, protocol := range []provider.API{provider.APIAnthropicMessages, provider.APIOpenAIChat, provider.APIOpenAIResponses} {
+			t.Run(name+" "+string(protocol), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, nil, nil, newProvider(), newSession())
+					w.create(newRun("first"))
+					w.settle()
+					execute(t, w.log, w.store, execution{
+						name: "first", uid: string(w.run("first").UID), history: w.session("chat").HistoryUID(), model: sends(tc.body),
+						change: func(cfg *session.RunConfig) { cfg.Model.API, cfg.MaxOutputTokens = protocol, 1000 },
+					})
+					w.queue.take("first")
+					w.settle()
+					status := w.run("first").Status
+					succeeded := meta.FindStatusCondition(status.Conditions, api.ConditionSucceeded)
+					if succeeded == nil || succeeded.Status != metav1.ConditionFalse || succeeded.Reason != api.RunReasonOutputCapRejected || !strings.Contains(succeeded.Message, tc.want) {
+						t.Errorf("condition %+v, want %q", succeeded, tc.want)
+					}
+					if finished := meta.FindStatusCondition(status.Conditions, api.ConditionFinished); finished == nil || finished.Reason != api.RunReasonOutputCapRejected {
+						t.Errorf("condition %+v", finished)
+					}
+					if event := <-w.events.Events; !strings.HasPrefix(event, "Warning OutputCapRejected") || !strings.Contains(event, tc.want) {
+						t.Errorf("event %q", event)
+					}
+					if got := w.session("chat").Status; got.ActiveRun != nil || got.HistoryMessageCount != 1 {
+						t.Errorf("session %+v", got)
+					}
+				})
+			})
+		}
+	}
 }

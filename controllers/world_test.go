@@ -439,6 +439,8 @@ type execution struct {
 	name, uid, history string
 	model              provider.Streamer
 	cause              error
+	// change edits what the run works under; nil for no change.
+	change func(*session.RunConfig)
 }
 
 // execute runs a run, with all its events.
@@ -455,6 +457,9 @@ func execute(t *testing.T, log runevent.Log, store cas.Store, e execution) agent
 		Config: session.RunConfig{V: session.ObjectVersion, Operation: "Prompt", Agent: "main", Model: provider.Model{
 			Provider: "models", API: provider.APIAnthropicMessages, ID: "demo", ContextWindow: 32000, MaxTokens: 4096, Thinking: provider.ThinkingNone,
 		}},
+	}
+	if e.change != nil {
+		e.change(&job.Config)
 	}
 	var result agent.Result
 	var err error
@@ -481,6 +486,15 @@ func (s says) Stream(_ context.Context, req provider.Request, _ func(provider.De
 		Role: message.RoleAssistant, StopReason: message.StopStop, Usage: &message.Usage{Input: &input, Output: &output},
 		Content: message.Blocks(message.Block{Type: message.BlockText, Text: string(s)}),
 	}}, nil
+}
+
+// sends is a model whose request has the given body.
+type sends string
+
+func (s sends) Stream(ctx context.Context, req provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
+	guard := req.Guard
+	req.Guard = func([]byte) error { return guard([]byte(s)) }
+	return says("sent").Stream(ctx, req, onDelta)
 }
 
 // fails is a model that refuses every request.
