@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -152,6 +153,29 @@ func TestViewAfterCancel(t *testing.T) {
 	}
 }
 
+// TestViewAfterSwitch: another model clears the source map by itself, also where no prompt is accepted. The same model does not.
+func TestViewAfterSwitch(t *testing.T) {
+	for name, other := range map[string]bool{"the same model": false, "another model": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			view := &SessionView{}
+			w.model.replies = []reply{says("hello")}
+			w.viewed(view, w.run("u1", "hi"))
+			run := w.run("compact", "")
+			run.Operation, run.Prompt = OperationCompact, message.Message{}
+			if other {
+				run.Config.Model.ID = "other"
+			}
+			if got := w.viewed(view, run); got.Reason != ReasonNothingToCompact {
+				t.Fatalf("%+v", got)
+			}
+			if got := view.ModelInputProjection(); (got == nil) != other {
+				t.Errorf("the map is %v", got)
+			}
+		})
+	}
+}
+
 // TestViewShowsTheBudgetBeforeDispatch: the budget is there as soon as a request is measured, also while a summary is written
 // for it; its source map is not, for nothing was dispatched.
 func TestViewShowsTheBudgetBeforeDispatch(t *testing.T) {
@@ -175,14 +199,26 @@ func TestViewIsIsolated(t *testing.T) {
 	w := newWorld(t)
 	view := &SessionView{}
 	w.model.replies = []reply{says("hello"), says("again")}
-	w.viewed(view, w.run("u1", "hi"))
-	before := []any{view.ModelInputProjection(), view.ContextBudget(), view.History(), view.RuntimeContexts()}
+	run := w.run("u1", "hi")
+	run.Config.Skills = []projection.SkillSelection{{ID: "notes", Revision: "1", Name: "notes", Content: "Be neat."}}
+	w.viewed(view, run)
+	shown := func() string {
+		raw, err := json.Marshal([]any{view.ModelInputProjection(), view.ContextBudget(), view.History(), view.RuntimeContexts()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	before := shown()
+	view.ModelInputProjection().HistoryMessageCount = 99
 	view.ModelInputProjection().Sources[0].MessageIndex = 99
+	view.ModelInputProjection().SkillExpansions[0].Skills[0].ID = "changed"
 	view.ContextBudget().Fits = false
+	*view.ContextBudget().RequestOutputTokenLimit = 99
 	view.History()[1].Content.Blocks[0].Text = "changed"
 	view.RuntimeContexts()[0].Content = "changed"
-	after := []any{view.ModelInputProjection(), view.ContextBudget(), view.History(), view.RuntimeContexts()}
-	if diff := cmp.Diff(before, after); diff != "" {
+	view.RuntimeContexts()[0].Skills[0].Content = "changed"
+	if diff := cmp.Diff(before, shown()); diff != "" {
 		t.Errorf("what was returned is shared (-before +after):\n%s", diff)
 	}
 	w.viewed(view, w.run("u2", "go on"))
