@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/projection"
 	"github.com/agentloop/agentloop/pkg/provider"
@@ -484,5 +485,55 @@ func TestSummaryIsEvidence(t *testing.T) {
 	}
 	if sources := session.UnpackSources(records[1].Sources); sources[0].Type != projection.SourceCompaction || sources[0].SummarizedBefore != 4 || records[1].Compaction == "" {
 		t.Errorf("the request after it has the sources %+v", sources)
+	}
+}
+
+// TestCheckpointIsCommittedWhole: a compaction brings its checkpoint, the new runtime context and the new system prompt into the session in
+// one entry. Cancelled right after it, the session has all of them; cancelled right before, none.
+func TestCheckpointIsCommittedWhole(t *testing.T) {
+	for point, committed := range map[string]bool{"checkpoint.stored": false, "compaction.committed": true} {
+		t.Run("cancelled at "+point, func(t *testing.T) {
+			w := newWorld(t)
+			w.fill(8000, 8000)
+			old, _ := w.state()
+			run := w.compacting("u", tokens(9000))
+			run.Config.Sections = []projection.Section{{Name: "project", Text: "Be very brief."}}
+			run.Config.Context = "cluster: other"
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			w.chaos = func(p string) {
+				if p == point {
+					cancel(ErrCancelled)
+				}
+			}
+			w.model.replies = []reply{says("short")}
+			if got, err := w.execute(ctx, run); err != nil || got.Reason != ReasonCancelled {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			if diff := cmp.Diff([]string{"summary"}, w.asked()); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+			l := w.opened()
+			want := old.Sections.Digest
+			if committed {
+				raw, err := session.EncodeObject(session.Sections{V: session.ObjectVersion, Sections: run.Config.Sections})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want = cas.Of(raw)
+			}
+			if l.state.Sections.Digest != want {
+				t.Errorf("the system prompt is %s, want %s (before: %s)", l.state.Sections.Digest, want, old.Sections.Digest)
+			}
+			if (l.checkpoint != nil) != committed {
+				t.Errorf("checkpoint %+v", l.checkpoint)
+			}
+			if other := l.snapshots[len(l.snapshots)-1].Content == "cluster: other"; other != committed {
+				t.Errorf("snapshots %+v", l.snapshots)
+			}
+			if n := len(l.history); n != 5 || l.history[4].PlainText() != run.Prompt.PlainText() {
+				t.Errorf("history has %d messages", n)
+			}
+		})
 	}
 }
