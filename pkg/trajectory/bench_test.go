@@ -65,7 +65,7 @@ func BenchmarkPage(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		raw, err := trajectory.Encode(page)
+		raw, err := trajectory.EncodeListing(struct{}{}, page.Entries, page.Untimed)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -38,7 +38,8 @@ func encode(document any) ([]byte, error) {
 // they were read: most inputs share most of theirs with the one before.
 func (d *Detail) encode(lead string) ([]byte, error) {
 	w := writer{out: append(make([]byte, 0, d.size()), lead...)}
-	w.member("entry", d.Entry)
+	w.name("entry")
+	w.entry(&d.Entry)
 	w.list("events", len(d.Events), func(i int) { w.event(&d.Events[i]) })
 	if d.Input != nil {
 		w.input(d.Input)
@@ -68,6 +69,8 @@ func (d *Detail) size() int {
 type writer struct {
 	out []byte
 	err error
+	// scratch is used again for one entry after the other.
+	scratch []byte
 }
 
 func (w *writer) raw(s string) { w.out = append(w.out, s...) }

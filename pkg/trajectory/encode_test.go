@@ -53,6 +53,24 @@ func TestADetailIsWrittenAsEncodingJSONWouldWriteIt(t *testing.T) {
 	}
 }
 
+func TestAnEntryIsWrittenAsEncodingJSONWouldWriteIt(t *testing.T) {
+	full := Entry{}
+	fill(reflect.ValueOf(&full).Elem(), 0)
+	noInput := full
+	noInput.Usage = &message.Usage{Cost: "0.1"}
+	for name, e := range map[string]Entry{"nothing": {}, "everything": full, "some usage": noInput, "an empty usage": {Usage: &message.Usage{}, Run: &RunName{}}} {
+		var want bytes.Buffer
+		enc := json.NewEncoder(&want)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(e); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(e.appendJSON(nil)) + "\n"; got != want.String() {
+			t.Errorf("%s:\n got %swant %s", name, got, want.String())
+		}
+	}
+}
+
 // fill sets every field of a value, pointers and one element of each list included.
 func fill(v reflect.Value, depth int) {
 	if depth > 8 || !v.CanSet() {

@@ -125,7 +125,7 @@ const pieceSize = 32 << 10
 
 func (w *pieces) entries(name string, nodes []*node) {
 	w.list(name, len(nodes), func(i int) {
-		w.value("", nodes[i].Entry)
+		w.entry(&nodes[i].Entry)
 		if len(w.out) >= pieceSize {
 			w.flush()
 		}

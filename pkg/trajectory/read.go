@@ -39,7 +39,7 @@ func resolverOf(store cas.Store) *cas.Resolver {
 	return cas.NewResolver(store, session.MessageIn, cas.ResolverOptions{CacheBytes: -1})
 }
 
-// NewReader returns a reader. It keeps the most recently used messages in memory, up to some dozen megabytes.
+// NewReader returns a reader. It keeps the most recently used messages in memory, up to some megabytes.
 func NewReader(log Log, store cas.Store) *Reader {
 	return &Reader{
 		log: log, store: store, resolver: resolverOf(store), bodies: lru.New[bodyKey, body](bodyBytes), states: lru.New[bodyKey, *AgentState](keptStates),

@@ -14,7 +14,7 @@ const (
 	// windowBytes how many bytes they may have.
 	chunkLength  = runevent.Stride
 	windowChunks = 32
-	windowBytes  = 16 << 20
+	windowBytes  = 8 << 20
 )
 
 // window reads records by their sequence. It keeps the chunks that were used last, so that reading the entries of a

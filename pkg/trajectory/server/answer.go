@@ -54,6 +54,11 @@ func matches(header, tag string) bool {
 // tagged encodes, redacts and sends with a tag; without one when it is empty.
 func tagged(w http.ResponseWriter, tag string, value any) error {
 	body, err := trajectory.Encode(value)
+	return sendTagged(w, tag, body, err)
+}
+
+// sendTagged sends what was made for the outside, unless that failed.
+func sendTagged(w http.ResponseWriter, tag string, body []byte, err error) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", trajectory.ErrNotJSON, err)
 	}

@@ -272,20 +272,17 @@ func (s *Server) history(ctx context.Context, session found, place before, limit
 	return s.reader.History(ctx, session.index, place.Agent, place.Before, limit)
 }
 
-// trajectoryDocument is one page of the index.
-type trajectoryDocument struct {
-	Session           Summary                 `json:"session"`
-	Agents            []trajectory.Agent      `json:"agents"`
-	Runs              []trajectory.Run        `json:"runs"`
-	Entries           []trajectory.Entry      `json:"entries"`
-	Untimed           []trajectory.Entry      `json:"untimed"`
-	HistoricalEntries []trajectory.Entry      `json:"historicalEntries"`
-	Notices           []trajectory.Notice     `json:"notices"`
-	RealTime          trajectory.RealTime     `json:"realTime"`
-	Counts            trajectory.Counts       `json:"counts"`
-	Head              []trajectory.StreamHead `json:"head"`
-	Next              string                  `json:"next,omitempty"`
-	Cursor            string                  `json:"cursor"`
+// listingHead is one page of the index, but for its entries.
+type listingHead struct {
+	Session  Summary                 `json:"session"`
+	Agents   []trajectory.Agent      `json:"agents"`
+	Runs     []trajectory.Run        `json:"runs"`
+	Notices  []trajectory.Notice     `json:"notices"`
+	RealTime trajectory.RealTime     `json:"realTime"`
+	Counts   trajectory.Counts       `json:"counts"`
+	Head     []trajectory.StreamHead `json:"head"`
+	Next     string                  `json:"next,omitempty"`
+	Cursor   string                  `json:"cursor"`
 }
 
 func (s *Server) getTrajectory(w http.ResponseWriter, r *http.Request) error {
@@ -326,11 +323,11 @@ func (s *Server) getTrajectory(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	index := session.index
-	return tagged(w, tag, trajectoryDocument{
-		Session: session.summary, Agents: nonNil(page.Agents), Runs: page.Runs, Entries: page.Entries, Untimed: page.Untimed,
-		HistoricalEntries: page.Untimed, Notices: nonNil(index.Notices), RealTime: index.RealTime, Counts: index.Counts,
-		Head: nonNil(index.Head), Next: page.Next, Cursor: page.Cursor,
-	})
+	body, err := trajectory.EncodeListing(listingHead{
+		Session: session.summary, Agents: nonNil(page.Agents), Runs: page.Runs, Notices: nonNil(index.Notices), RealTime: index.RealTime,
+		Counts: index.Counts, Head: nonNil(index.Head), Next: page.Next, Cursor: page.Cursor,
+	}, page.Entries, page.Untimed)
+	return sendTagged(w, tag, body, err)
 }
 
 // unstarted are the session's runs that ended before a worker had them: they left no run event. Resources are only asked

@@ -11,7 +11,7 @@ import (
 
 // While an export goes on, exportObjects bytes of small objects that many entries share are kept, for exportAge at most.
 const (
-	exportObjects = 8 << 20
+	exportObjects = 4 << 20
 	exportAge     = 10 * time.Minute
 )
 
