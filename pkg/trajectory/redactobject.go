@@ -56,7 +56,7 @@ type clues struct {
 func (c *clues) note(class nameClass, raw []byte, m member) {
 	switch class {
 	case namePairName:
-		c.named = c.named || raw[0] == '"' && classOf(unquote(raw)).credential()
+		c.named = c.named || raw[0] == '"' && classOfQuoted(raw).credential()
 	case nameFlag:
 		c.named = c.named || string(raw) == "true"
 	case nameType:

@@ -37,8 +37,19 @@ var issuers = []string{
 	"sk_live_", "sk_test_", "rk_live_", "rk_test_", "AIza", "hvs.", "hvb.", "npm_", "pypi-", "dop_v1_", "shpat_", "hf_", "eyJ", ageKey,
 }
 
+// issuerStarts are the first bytes of issuers.
+var issuerStarts = func() (starts [256]bool) {
+	for _, prefix := range issuers {
+		starts[prefix[0]] = true
+	}
+	return starts
+}()
+
 // tokenStart says whether a string begins like a token that says what it is.
 func tokenStart[T string | []byte](s T) bool {
+	if len(s) == 0 || !issuerStarts[s[0]] {
+		return false
+	}
 	for _, prefix := range issuers {
 		if len(s) > len(prefix) && string(s[:len(prefix)]) == prefix {
 			return true
