@@ -135,7 +135,7 @@ func (s *server) define(l listed) (tool.Definition, error) {
 	definition := tool.Definition{
 		Tool: message.Tool{
 			Name:        ToolName(s.cfg.Name, name),
-			Description: s.redact.short(l.tool.Description, maxDescription) + note,
+			Description: s.redact.short(visible(l.tool.Description), maxDescription) + note,
 			Parameters:  parameters,
 		},
 		Server:           s.cfg.Name,

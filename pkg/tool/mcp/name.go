@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+	"unicode"
 )
 
 const (
@@ -27,6 +28,23 @@ func ToolName(server, toolName string) string {
 	sum := sha256.Sum256([]byte(server + "\x00" + toolName))
 	suffix := "_" + hex.EncodeToString(sum[:])[:hashDigits]
 	return name[:min(len(name), maxToolName-len(suffix))] + suffix
+}
+
+// The joiners are the only invisible characters that words are written with.
+const nonJoiner, joiner = '\u200c', '\u200d'
+
+// visible takes out of a description what a person who reads it would not see and a model would: control characters,
+// marks that turn the direction of text, and letters without a shape.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\t', r == joiner, r == nonJoiner:
+			return r
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r):
+			return -1
+		}
+		return r
+	}, s)
 }
 
 // sanitise replaces what providers do not accept in names, and says whether there was nothing to replace.
