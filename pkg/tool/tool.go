@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,6 +31,8 @@ type Definition struct {
 	RetrySafe bool
 	// RequiresApproval says that a person must approve each call.
 	RequiresApproval bool
+	// Nested are the tools that a call of this one may call itself, which no model sees declared; empty for most tools.
+	Nested []Definition
 }
 
 // storedDefinition is a definition's JSON. It names the tool as a field, because message.Tool brings JSON methods of its
@@ -42,6 +45,7 @@ type storedDefinition struct {
 	Idempotent       bool         `json:"idempotent,omitempty"`
 	RetrySafe        bool         `json:"retrySafe,omitempty"`
 	RequiresApproval bool         `json:"requiresApproval,omitempty"`
+	Nested           []Definition `json:"nested,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -50,7 +54,7 @@ func (d Definition) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	err := enc.Encode(storedDefinition{d.Tool, d.Server, d.RemoteName, d.ReadOnly, d.Idempotent, d.RetrySafe, d.RequiresApproval})
+	err := enc.Encode(storedDefinition{d.Tool, d.Server, d.RemoteName, d.ReadOnly, d.Idempotent, d.RetrySafe, d.RequiresApproval, d.Nested})
 	return bytes.TrimSuffix(buf.Bytes(), []byte{'\n'}), err
 }
 
@@ -60,12 +64,28 @@ func (d *Definition) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &stored); err != nil {
 		return err
 	}
-	*d = Definition{stored.Tool, stored.Server, stored.RemoteName, stored.ReadOnly, stored.Idempotent, stored.RetrySafe, stored.RequiresApproval}
+	*d = Definition{stored.Tool, stored.Server, stored.RemoteName, stored.ReadOnly, stored.Idempotent, stored.RetrySafe, stored.RequiresApproval, stored.Nested}
 	return nil
 }
 
 // Repeatable says whether an interrupted call may be run again: the server's annotations and the author agree.
 func (d Definition) Repeatable() bool { return (d.ReadOnly || d.Idempotent) && d.RetrySafe }
+
+// RepeatableAfter says whether an interrupted call that had begun the named nested calls may be run again: every one of
+// them reads only, as its server and the author agree. That a tool is idempotent is not enough, for code that runs again
+// may call it with other arguments. Without Nested it is Repeatable.
+func (d Definition) RepeatableAfter(begun []string) bool {
+	if len(d.Nested) == 0 {
+		return d.Repeatable()
+	}
+	for _, name := range begun {
+		i := slices.IndexFunc(d.Nested, func(n Definition) bool { return n.Name == name })
+		if i < 0 || !d.Nested[i].ReadOnly || !d.Nested[i].RetrySafe {
+			return false
+		}
+	}
+	return true
+}
 
 // Concurrent says whether calls may run beside others of the same message.
 func (d Definition) Concurrent() bool { return d.ReadOnly || d.RetrySafe }
@@ -75,6 +95,20 @@ type Call struct {
 	ID        string
 	Name      string
 	Arguments json.RawMessage
+	// Record takes what a tool with Nested definitions calls itself: each call before it starts and after it ended, in
+	// the goroutine that called Set.Call. A call whose Record fails must not start. Nil for nobody.
+	Record func(Nested) error
+}
+
+// Nested is a call that a tool makes itself.
+type Nested struct {
+	// Number counts the nested calls of one execution from 1, in the order of their starts.
+	Number       int
+	Name, Server string
+	// Arguments are there before the call.
+	Arguments json.RawMessage
+	// Audit is nil before the call.
+	Audit *Audit
 }
 
 // Result is what a call gave. A tool's own failure is a Result with IsError; an error beside it means the outcome is
@@ -107,7 +141,7 @@ type Audit struct {
 //
 // Call runs one tool to its end, its time limit or ctx's end; it is safe for concurrent use. A failure of the tool,
 // a time-out, an oversized or unusable result are Results with IsError and a text that the model can act on. The
-// returned error is only non-nil when ctx ended. Definitions are in a stable order. Close releases connections.
+// returned error is only non-nil when ctx ended, or Call.Record failed. Definitions are in a stable order. Close releases connections.
 type Set interface {
 	Definitions() []Definition
 	Call(ctx context.Context, call Call, onProgress func(text string)) (Result, error)
