@@ -174,7 +174,11 @@ func (l *loop) runTool(ctx context.Context, answer answered, call message.Block)
 		return message.Message{}, err
 	}
 	var got outcome
-	got.result, got.err = l.tools.Call(ctx, toolCall(call), func(string) {})
+	prepared := toolCall(call)
+	if len(l.byName[call.Name].Nested) > 0 {
+		prepared.Record = func(nested tool.Nested) error { return l.recordNested(ctx, answer, call, nested) }
+	}
+	got.result, got.err = l.tools.Call(ctx, prepared, func(string) {})
 	l.deps.Chaos("tool.returned")
 	return l.recordOutcome(ctx, answer, call, got)
 }
@@ -195,7 +199,7 @@ func (l *loop) known(ctx context.Context, answer answered, call message.Block) (
 		result, err := l.settled(ctx, answer, call, textDenied)
 		return true, result, err
 	}
-	if progress != nil && progress.Attempts > 0 && (progress.Unknown || !definition.Repeatable()) {
+	if progress != nil && progress.Attempts > 0 && (progress.Unknown || !definition.RepeatableAfter(progress.Nested)) {
 		if err := l.unknown(ctx, answer, call); err != nil {
 			return true, message.Message{}, err
 		}
@@ -203,6 +207,28 @@ func (l *loop) known(ctx context.Context, answer answered, call message.Block) (
 		return true, result, err
 	}
 	return false, message.Message{}, nil
+}
+
+// recordNested stores that a running call is about to make a call of its own, or what is known of one that has ended. The
+// log has every nested call before it starts: what is not there was not called.
+func (l *loop) recordNested(ctx context.Context, answer answered, call message.Block, nested tool.Nested) error {
+	event := runevent.Event{CallID: call.ID, Name: nested.Name, Server: nested.Server, Nested: nested.Number, Evidence: invocationEvidence(answer.request)}
+	if nested.Audit == nil {
+		event.Type, event.Arguments = runevent.TypeToolStarted, nested.Arguments
+		l.deps.Chaos("nested.before-start")
+		err := l.append(ctx, event)
+		l.deps.Chaos("nested.started")
+		return err
+	}
+	saving, cancel := outlive(ctx)
+	defer cancel()
+	l.deps.Chaos("nested.returned")
+	var err error
+	if event.Audit, err = json.Marshal(nested.Audit); err != nil {
+		return err
+	}
+	event.Type = runevent.TypeMCPAudit
+	return l.append(saving, event)
 }
 
 // unknown records that nobody can tell what a started call did.

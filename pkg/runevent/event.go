@@ -125,6 +125,8 @@ type Event struct {
 	Audit        json.RawMessage `json:"audit,omitempty"`
 	// Whole names all of the text of a result that was cut.
 	Whole *cas.Ref `json:"whole,omitempty"`
+	// Nested, from 1, says that the event is about a call that the execution of call CallID made itself; 0 is the call.
+	Nested int `json:"nested,omitempty"`
 
 	// Records.
 	Purpose    Purpose        `json:"purpose,omitempty"`

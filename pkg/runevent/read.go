@@ -190,6 +190,7 @@ var eventFields = ordered(
 	text("server", func(e *Event) *string { return &e.Server }),
 	verbatim("audit", func(e *Event) *json.RawMessage { return &e.Audit }),
 	nested("whole", refFields, func(e *Event) **cas.Ref { return &e.Whole }),
+	whole("nested", func(e *Event) *int { return &e.Nested }),
 	text("purpose", func(e *Event) *Purpose { return &e.Purpose }),
 	nested("payloadRef", refFields, func(e *Event) **cas.Ref { return &e.PayloadRef }),
 	nested("usage", usageFields, func(e *Event) **message.Usage { return &e.Usage }),

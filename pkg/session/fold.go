@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/agentloop/agentloop/pkg/cas"
@@ -94,7 +95,9 @@ type Completed struct {
 // ToolProgress is how far one call has come.
 type ToolProgress struct {
 	Attempts int
-	Unknown  bool
+	// Nested are the tools that its executions have begun to call themselves, each once.
+	Nested  []string
+	Unknown bool
 	// Result is the result's event; nil while there is none.
 	Result *runevent.Event
 }
@@ -349,6 +352,12 @@ func (s *State) tool(event runevent.Event) {
 		progress = &ToolProgress{}
 		s.Run.Tools[event.CallID] = progress
 	}
+	if event.Nested > 0 {
+		if event.Type == runevent.TypeToolStarted && !slices.Contains(progress.Nested, event.Name) {
+			progress.Nested = append(progress.Nested, event.Name)
+		}
+		return
+	}
 	switch event.Type {
 	case runevent.TypeToolCall:
 		s.Run.ToolCalls++
@@ -375,6 +384,7 @@ func (s *State) Clone() State {
 		run.Tools = make(map[string]*ToolProgress, len(s.Run.Tools))
 		for id, progress := range s.Run.Tools {
 			copied := *progress
+			copied.Nested = slices.Clone(progress.Nested)
 			run.Tools[id] = &copied
 		}
 	}

@@ -177,15 +177,20 @@ func TestToolProgress(t *testing.T) {
 	call := func(typ runevent.Type, id string) runevent.Event {
 		return runevent.Event{Type: typ, CallID: id, Name: "add"}
 	}
+	nested := func(typ runevent.Type, name string, n int) runevent.Event {
+		return runevent.Event{Type: typ, CallID: "c", Name: name, Nested: n}
+	}
 	result := call(runevent.TypeToolResult, "a")
 	f := newFolder(t).apply(
 		begin("u1"), prompt("hi"), call(runevent.TypeToolStarted, "stray"), capture("r1", 1, "one"), complete("r1", 1, "one", nil),
 		call(runevent.TypeToolCall, "a"), call(runevent.TypeToolCall, "b"), call(runevent.TypeToolCall, "c"),
 		call(runevent.TypeToolStarted, "a"), call(runevent.TypeMCPAudit, "a"), result,
 		call(runevent.TypeToolStarted, "b"), call(runevent.TypeToolStarted, "b"), call(runevent.TypeToolUnknown, "b"),
+		call(runevent.TypeToolStarted, "c"), nested(runevent.TypeToolStarted, "get", 1), nested(runevent.TypeMCPAudit, "get", 1), nested(runevent.TypeToolStarted, "get", 2),
+		nested(runevent.TypeToolStarted, "put", 3),
 	)
 	result.Evidence.RecordedAt = started.Add(10 * time.Second)
-	want := map[string]*ToolProgress{"a": {Attempts: 1, Result: &result}, "b": {Attempts: 2, Unknown: true}, "c": {}}
+	want := map[string]*ToolProgress{"a": {Attempts: 1, Result: &result}, "b": {Attempts: 2, Unknown: true}, "c": {Attempts: 1, Nested: []string{"get", "put"}}}
 	if diff := cmp.Diff(want, f.state.Run.Tools, same); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}

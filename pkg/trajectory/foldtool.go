@@ -63,6 +63,9 @@ func (b *Builder) tool(s *stream, f fact) {
 		b.join(at, f)
 	}
 	n := b.edit(at, f.head)
+	if event.Nested > 0 { // it belongs to the call, and says nothing of the call itself
+		return
+	}
 	if event.Server != "" {
 		n.Type, n.Server = TypeMCP, event.Server
 	}

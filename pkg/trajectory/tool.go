@@ -23,7 +23,9 @@ type ToolContent struct {
 	IsError  bool              `json:"isError,omitempty"`
 	Audit    []json.RawMessage `json:"audit,omitempty"`
 	Attempts []ToolAttempt     `json:"attempts"`
-	Output   *TextContent      `json:"output,omitempty"`
+	// Nested are the calls that the call's executions made themselves, in the order of their starts.
+	Nested []NestedCall `json:"nested,omitempty"`
+	Output *TextContent `json:"output,omitempty"`
 	// CallerID is the model output that declared the call.
 	CallerID    string `json:"callerId,omitempty"`
 	Unavailable string `json:"unavailable,omitempty"`
@@ -44,12 +46,52 @@ type ToolAttempt struct {
 	Unknown bool `json:"unknown,omitempty"`
 }
 
+// NestedCall is a call that code made.
+type NestedCall struct {
+	// Number counts the calls of one execution from 1; Attempt is the execution.
+	Number     int             `json:"number"`
+	Attempt    int             `json:"attempt"`
+	Name       string          `json:"name"`
+	Server     string          `json:"server,omitempty"`
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+	StartedAt  Time            `json:"startedAt,omitzero"`
+	// EndedAt and Audit are absent when the end was not recorded: the call may have taken effect.
+	EndedAt Time            `json:"endedAt,omitzero"`
+	Audit   json.RawMessage `json:"audit,omitempty"`
+}
+
+// nested takes a record of a call that the call made itself.
+func (d *detail) nested(ctx context.Context, out *ToolContent, event runevent.Event) error {
+	attempt, at := max(len(out.Attempts), 1), timeOf(event.Evidence.RecordedAt)
+	switch event.Type {
+	case runevent.TypeToolStarted:
+		parameters, err := d.body(ctx, event.Arguments, event.ArgumentsRef)
+		out.Nested = append(out.Nested, NestedCall{
+			Number: event.Nested, Attempt: attempt, Name: event.Name, Server: event.Server, Parameters: parameters, StartedAt: at,
+		})
+		return err
+	case runevent.TypeMCPAudit:
+		for i := range out.Nested {
+			if one := &out.Nested[i]; one.Number == event.Nested && one.Attempt == attempt {
+				one.EndedAt, one.Audit = at, event.Audit
+			}
+		}
+	}
+	return nil
+}
+
 // tool fills in a tool call out of its records.
 func (d *detail) tool(ctx context.Context) error {
 	out := &ToolContent{CallID: d.node.ToolCallID, Name: d.node.Title, Server: d.node.Server, Attempts: []ToolAttempt{}, CallerID: d.caller()}
 	d.Tool = out
 	for _, entry := range d.events {
 		event := entry.Event
+		if event.Nested > 0 {
+			if err := d.nested(ctx, out, event); err != nil {
+				return err
+			}
+			continue
+		}
 		var err error
 		switch event.Type {
 		case runevent.TypeToolCall:

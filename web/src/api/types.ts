@@ -776,6 +776,8 @@ export interface components {
             /** @description The evidence of the exchange with the tool server. */
             audit?: Record<string, never>[];
             attempts: components["schemas"]["ToolAttempt"][];
+            /** @description The calls that code made in this call. */
+            nested?: components["schemas"]["NestedCall"][];
             /** @description What the tool printed while it ran. */
             output?: components["schemas"]["TextContent"];
             /** @description The model output that declared the call: same request and call id. */
@@ -796,6 +798,22 @@ export interface components {
             startedAt?: components["schemas"]["Time"];
             /** @description It was interrupted, and its effect is not known. */
             unknown?: boolean;
+        };
+        /** @description A call that code made, in the order of starts. */
+        NestedCall: {
+            /** @description The calls of one execution are counted from 1. */
+            number: number;
+            /** @description The execution that made it. */
+            attempt: number;
+            name: string;
+            server?: string;
+            /** @description The arguments of the call. */
+            parameters?: unknown;
+            startedAt?: components["schemas"]["Time"];
+            /** @description Absent when the end was not recorded. */
+            endedAt?: components["schemas"]["Time"];
+            /** @description The evidence of the exchange with the tool server. */
+            audit?: Record<string, never>;
         };
         /** @description Why a request or a run has no response. */
         Failure: {
