@@ -24,11 +24,16 @@ import (
 	"github.com/agentloop/agentloop/pkg/session"
 	"github.com/agentloop/agentloop/pkg/tool"
 	"github.com/agentloop/agentloop/pkg/tool/builtin"
+	"github.com/agentloop/agentloop/pkg/tool/codemode"
 	"github.com/agentloop/agentloop/pkg/tool/mcp"
 )
 
 // engine makes the clients of model endpoints and tool servers.
-type engine struct{ parts *parts }
+type engine struct {
+	parts *parts
+	// code runs the code that models write, for all runs of this process.
+	code *codemode.Runner
+}
 
 func (e *engine) addresses() mcp.AddressPolicy {
 	return mcp.AddressPolicy{AllowLoopback: e.parts.allowLoopback, AllowPrivate: e.parts.allowPrivate}
@@ -72,6 +77,7 @@ func (e *engine) client(endpoint kube.Endpoint) (modelClient, error) {
 
 func (e *engine) tools(run agent.Run, servers []kube.ToolServer) agent.Tools {
 	configs := make([]mcp.ServerConfig, len(servers))
+	var coded []string
 	for i, s := range servers {
 		configs[i] = mcp.ServerConfig{
 			Name: s.Name, URL: s.URL, BearerToken: s.BearerToken, CABundle: s.CABundle, Allow: s.Allow, RequireApproval: s.RequireApproval,
@@ -80,17 +86,22 @@ func (e *engine) tools(run agent.Run, servers []kube.ToolServer) agent.Tools {
 		if s.ContinueWithout {
 			configs[i].OnUnavailable = mcp.Continue
 		}
+		if s.Codemode {
+			coded = append(coded, s.Name)
+		}
 		for _, h := range s.Headers {
 			configs[i].Headers = append(configs[i].Headers, mcp.Header{Name: h.Name, Value: h.Value, Secret: h.Secret})
 		}
 	}
-	return &connector{engine: e, servers: configs, logger: e.parts.logger.With("namespace", run.Namespace, "run", run.Name)}
+	return &connector{engine: e, servers: configs, codemode: coded, logger: e.parts.logger.With("namespace", run.Namespace, "run", run.Name)}
 }
 
 // connector connects the tool servers of one run.
 type connector struct {
 	engine  *engine
 	servers []mcp.ServerConfig
+	// codemode names the servers whose tools are called from code.
+	codemode []string
 	// logger names the run: its tool servers are its own, and two sessions may have servers of the same name.
 	logger *slog.Logger
 }
@@ -98,8 +109,10 @@ type connector struct {
 // Connect implements agent.Tools.
 func (c *connector) Connect(ctx context.Context, want *session.ToolSet) (tool.Set, error) {
 	opts := mcp.Options{Addresses: c.engine.addresses(), Logger: c.logger, ReadOn: builtin.ReadResult}
+	var begun []tool.Definition
 	if want != nil {
-		opts.Known = append([]tool.Definition{}, want.Tools...) // not nil: nothing is discovered anew
+		begun = append([]tool.Definition{}, want.Tools...) // not nil: nothing is discovered anew
+		opts.Known = codemode.Known(begun)
 	}
 	set, problems, err := mcp.Connect(ctx, c.servers, opts)
 	for _, p := range problems {
@@ -112,7 +125,7 @@ func (c *connector) Connect(ctx context.Context, want *session.ToolSet) (tool.Se
 	if err != nil {
 		return nil, err
 	}
-	return set, nil
+	return codemode.Wrap(set, c.codemode, begun, c.engine.code), nil
 }
 
 // chaosPoint makes the hook that ends the process at a named point, as a kill would.

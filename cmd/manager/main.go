@@ -15,6 +15,7 @@ import (
 	"github.com/agentloop/agentloop/cmd/internal/catalogue"
 	"github.com/agentloop/agentloop/cmd/internal/legacyimport"
 	"github.com/agentloop/agentloop/cmd/internal/options"
+	"github.com/agentloop/agentloop/pkg/tool/codemode"
 )
 
 const usage = `manager runs agentloop.
@@ -28,6 +29,9 @@ const usage = `manager runs agentloop.
 `
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == codemode.ChildArgument {
+		os.Exit(codemode.Child(os.Stdin, os.Stdout))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	err := run(ctx, os.Args[1:])

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -32,6 +33,7 @@ import (
 	"github.com/agentloop/agentloop/pkg/kube"
 	"github.com/agentloop/agentloop/pkg/runevent/natslog"
 	"github.com/agentloop/agentloop/pkg/tool/builtin"
+	"github.com/agentloop/agentloop/pkg/tool/codemode"
 	"github.com/agentloop/agentloop/pkg/worker"
 	"github.com/agentloop/agentloop/pkg/worker/natsqueue"
 )
@@ -230,7 +232,11 @@ func (p *parts) worker(ctx context.Context, mgr ctrl.Manager) (*worker.Worker, e
 		return nil, err
 	}
 	live := natsqueue.NewLive(p.nc, p.logger)
-	engine := &engine{parts: p}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the program for code that models write: %w", err)
+	}
+	engine := &engine{parts: p, code: codemode.NewRunner(codemode.Self(program), codemode.DefaultLimits())}
 	return &worker.Worker{
 		Options: worker.Options{
 			ID: p.workerID, MaxConcurrentRuns: p.maxConcurrentRuns, Heartbeat: p.heartbeat, DrainTimeout: p.drainTimeout, RetryDelay: 2 * time.Second,

@@ -29,8 +29,10 @@ type ToolServer struct {
 	CABundle                          []byte
 	Allow, RequireApproval, RetrySafe []string
 	ContinueWithout                   bool
-	CallTimeout                       time.Duration
-	MaxResultBytes                    int
+	// Codemode says that the tools are called from code and not declared one by one.
+	Codemode       bool
+	CallTimeout    time.Duration
+	MaxResultBytes int
 }
 
 // ToolHeader is one header of a tool server. A secret value must not be shown again.
@@ -128,9 +130,6 @@ func (l *loader) toolServers(owner *api.AgentSession) ([]ToolServer, error) {
 	var out []ToolServer
 	for i := range owner.Spec.ToolServers {
 		server := &owner.Spec.ToolServers[i]
-		if server.Declaration == api.DeclarationCodemode {
-			return nil, invalid("tool server %s: this version has no Codemode, set declaration to Direct", server.Name)
-		}
 		converted, err := l.toolServer(server)
 		if err != nil {
 			return nil, err
@@ -143,8 +142,8 @@ func (l *loader) toolServers(owner *api.AgentSession) ([]ToolServer, error) {
 func (l *loader) toolServer(server *api.ToolServer) (ToolServer, error) {
 	out := ToolServer{
 		Name: server.Name, URL: server.URL, Allow: server.Allow, RequireApproval: server.RequireApproval, RetrySafe: server.RetrySafe,
-		ContinueWithout: server.OnUnavailable == api.UnavailableContinue,
-		CallTimeout:     time.Duration(server.CallTimeoutSeconds) * time.Second, MaxResultBytes: int(server.MaxResultBytes),
+		ContinueWithout: server.OnUnavailable == api.UnavailableContinue, Codemode: server.Declaration == api.DeclarationCodemode,
+		CallTimeout: time.Duration(server.CallTimeoutSeconds) * time.Second, MaxResultBytes: int(server.MaxResultBytes),
 	}
 	var err error
 	if ref := server.BearerTokenSecretRef; ref != nil {

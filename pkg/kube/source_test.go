@@ -276,7 +276,6 @@ func TestLoadStops(t *testing.T) {
 		"the summaries' model is not declared": {
 			change: func(c *cluster) { c.session.Spec.Compaction.Model = summaries("models", "other") }, waits: "ModelNotDeclared: ModelProvider models declares no model other",
 		},
-		"a tool server in Codemode": {change: func(c *cluster) { c.tools(func(s *api.ToolServer) { s.Declaration = api.DeclarationCodemode }) }, refusal: "tool server docs: this version has no Codemode, set declaration to Direct"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -467,7 +466,7 @@ func TestLoadOfARunThatHasBegun(t *testing.T) {
 		},
 		"the key is gone for now":        {change: func(c *cluster) { delete(c.secrets, "model-key") }},
 		"the tools' token is gone":       {change: func(c *cluster) { c.tools(nil); delete(c.secrets, "tool-token") }, waits: "SecretNotFound: Secret tool-token does not exist: create it"},
-		"a tool server went to Codemode": {change: func(c *cluster) { c.tools(func(s *api.ToolServer) { s.Declaration = api.DeclarationCodemode }) }, refusal: "tool server docs: this version has no Codemode, set declaration to Direct"},
+		"a tool server went to Codemode": {change: func(c *cluster) { c.tools(func(s *api.ToolServer) { s.Declaration = api.DeclarationCodemode }) }},
 		"the tools' token stays away beyond the run's time": {
 			change: func(c *cluster) {
 				c.tools(nil)
