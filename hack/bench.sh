@@ -2,15 +2,22 @@
 # Measures speed, storage and load, prints a table and writes bench.json. Takes about ten minutes once everything is built.
 # Figures of a busy machine say little: stop other work first. The table names the load average.
 #
-#   BENCH        the groups to measure, with commas between: estimate, tokens, verdicts, counted, history, storage, load, viewer, page (default: all)
+#   BENCH        the groups to measure, with commas between: estimate, tokens, verdicts, counted, history, storage, load, viewer, page, codemode (default: all)
 #   BENCH_CHECK  1 ends with an error when a target is missed
 #   BENCH_FLAGS  further flags; `go run ./test/bench -help` lists them
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-groups=${BENCH:-estimate,tokens,verdicts,counted,history,storage,load,viewer,page}
+groups=${BENCH:-estimate,tokens,verdicts,counted,history,storage,load,viewer,page,codemode}
 say() { printf 'bench: %s\n' "$*" >&2; }
 
+case ,$groups, in
+*,codemode,*)
+	say "building the manager (some minutes when nothing is cached)"
+	mkdir -p bin
+	go build -o bin/ ./cmd/manager
+	;;
+esac
 case ,$groups, in
 *,load,* | *,viewer,*)
 	KUBEBUILDER_ASSETS=$(hack/envtest/setup.sh)

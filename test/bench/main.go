@@ -53,6 +53,7 @@ var groups = []group{
 	{"load", measureLoad},
 	{"viewer", measureViewer},
 	{"page", measurePage},
+	{"codemode", measureCodemode},
 }
 
 // groupNames are the names of all groups, for people.
