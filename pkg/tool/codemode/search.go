@@ -75,9 +75,9 @@ func shorten(s string) string {
 
 // describe is the tool of a name, or why there is none.
 func describe(all []callable, name string) (described, string) {
-	name = strings.TrimPrefix(strings.TrimSpace(name), "tools.")
+	name = strings.TrimSpace(name)
 	for _, c := range all {
-		if c.name() != name && c.definition.Name != name {
+		if name != c.name() && name != "tools."+c.name() && name != c.definition.Name {
 			continue
 		}
 		if len(c.definition.Parameters) > maxSchemaShown {

@@ -139,6 +139,14 @@ func TestExecutions(t *testing.T) {
 	}
 }
 
+// TestAServerNamedTools finds its tools by the name that a search gives, which begins like the object they are in.
+func TestAServerNamedTools(t *testing.T) {
+	set := Wrap(&inner{definitions: []tool.Definition{define("tools", "echo")}}, []string{"tools"}, nil, runner(t))
+	execute(t, set, `const [found] = await searchTools("echo");
+return [found.name, (await describeTool(found.name)).name, (await describeTool("tools.tools.echo")).name, await tools.tools.echo({text: "x"})]`).
+		want(t, false, `["tools.echo","tools.echo","tools.echo","x"]`)
+}
+
 func TestArgumentsOfTheTool(t *testing.T) {
 	set := Wrap(standard(), []string{"math"}, nil, runner(t, func(l *Limits) { l.CodeBytes = 50 }))
 	for arguments, want := range map[string]string{
