@@ -155,7 +155,7 @@ func (s *scriptedTools) Connect(ctx context.Context, want *session.ToolSet) (too
 	if want == nil {
 		return s, nil
 	}
-	served := slices.DeleteFunc(slices.Clone(want.Tools), func(d tool.Definition) bool { return d.Server == "" }) // the others are built in
+	served := slices.DeleteFunc(slices.Clone(want.Tools), func(d tool.Definition) bool { return d.Server == "" && len(d.Nested) == 0 }) // the others are built in
 	if diff := cmp.Diff(s.definitions, served, cmpopts.EquateEmpty()); diff != "" {
 		return nil, fmt.Errorf("a takeover asks for other tools than the run was started with:\n%s", diff)
 	}

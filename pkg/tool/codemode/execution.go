@@ -225,7 +225,8 @@ func (e *execution) begin(ctx context.Context, call callFrame) error {
 			e.ended <- out // there is room for every running call
 		}()
 		started := time.Now()
-		out.result, out.err = e.set.inner.Call(ctx, tool.Call{ID: fmt.Sprint(nested.Number), Name: nested.Name, Arguments: nested.Arguments}, nil)
+		// Without an id: what is cut of its result is kept nowhere, and no mark may say how to read on.
+		out.result, out.err = e.set.inner.Call(ctx, tool.Call{Name: nested.Name, Arguments: nested.Arguments}, nil)
 		if out.err != nil {
 			out.result.Audit = tool.Audit{Server: nested.Server, Tool: target.definition.RemoteName, Duration: time.Since(started), Outcome: "timeout"}
 		}
