@@ -234,7 +234,7 @@ async function main() {
     const session = synthetic();
     say("loading a hundred thousand events");
     const all = await load(browser, session);
-    figure("initial JavaScript, gzip", "KiB", sizeOf(all.fetched, ".js"), 45);
+    figure("JavaScript until timeline and list stand, gzip", "KiB", sizeOf(all.fetched, ".js"), 45);
     figure("style sheets, gzip", "KiB", sizeOf(all.fetched, ".css"), 8);
     figure("everything embedded", "KiB", [...assets.values()].reduce((sum, data) => sum + data.length, 0) / 1024, 250);
     figure("run-time dependencies", "", Object.keys(JSON.parse(readFileSync(`${web}package.json`, "utf8")).dependencies).length, 4);

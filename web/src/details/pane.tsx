@@ -6,9 +6,18 @@ import { Skeleton } from "./skeleton";
 
 const details = new Lazy<typeof Details>(() => import("./details").then((part) => part.Details));
 
-/** Pane shows the details of an event, or that none is selected. What shows details is fetched when the page has been drawn. */
+/**
+ * Pane shows the details of an event, or that none is selected. What shows details is fetched for the first event that is
+ * selected, and without one when all was read and there is nothing else to do: it takes nothing from what comes first.
+ */
 export function Pane({ event, ...rest }: Omit<DetailsProps, "id"> & { event: string | null }) {
-  useEffect(() => details.load(), []);
+  const empty = event === null;
+  const reading = rest.loaded.partial;
+  useEffect(() => {
+    if (!empty) details.load();
+    else if (!reading) return whenIdle(() => details.load());
+    return undefined;
+  }, [empty, reading]);
   const Shown = details.value;
   if (event === null) {
     return (
@@ -27,4 +36,14 @@ export function Pane({ event, ...rest }: Omit<DetailsProps, "id"> & { event: str
       </button>
     </State>
   );
+}
+
+/** whenIdle runs a function when nothing else is to be done. What it returns takes that back. */
+function whenIdle(run: () => void): () => void {
+  if (!("requestIdleCallback" in globalThis)) {
+    const timer = setTimeout(run, 1000);
+    return () => clearTimeout(timer);
+  }
+  const asked = requestIdleCallback(run);
+  return () => cancelIdleCallback(asked);
 }
