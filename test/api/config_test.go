@@ -44,7 +44,7 @@ func TestSamples(t *testing.T) {
 		"get mprov anthropic":      "Anthropic",
 		"get agentloop":            "agentrun.agentloop.dev/release-notes-compact",
 		"get configmaps":           "release-notes-skills",
-		"get deployment,service,networkpolicy sandbox-tools": "networkpolicy.networking.k8s.io/sandbox-tools",
+		"get deployment,service,networkpolicy sandbox-tools":                            "networkpolicy.networking.k8s.io/sandbox-tools",
 		"get secrets --selector=" + v1alpha1.LabelCredential + "=" + v1alpha1.ValueTrue: "anthropic",
 	} {
 		out, err := kubectl(t, append(strings.Fields(command), "--namespace", "samples")...)
