@@ -55,6 +55,13 @@ export interface Level {
 
 const deepest = 4;
 
+const kindNumbers = numbers(kinds);
+const severityNumbers = numbers(severities);
+
+function numbers<T extends string>(all: readonly T[]): Readonly<Record<T, number>> {
+  return Object.fromEntries(all.map((one, n) => [one, n])) as Record<T, number>;
+}
+
 /** rowOf says in which row of its agent a kind stands. */
 export function rowOf(kind: Kind): Row {
   return kind === "tool" || kind === "mcp" ? "tools" : "model";
@@ -62,16 +69,9 @@ export function rowOf(kind: Kind): Row {
 
 /** lanes makes two lanes for each agent in the given order, also where an agent has nothing to show. */
 export function lanes(agents: readonly string[], events: readonly Placed[]): Lane[] {
-  const buckets = new Map<string, Placed[]>();
-  for (const agent of agents) {
-    buckets.set(`${agent}/model`, []);
-    buckets.set(`${agent}/tools`, []);
-  }
-  for (const event of events) buckets.get(`${event.agent}/${rowOf(event.kind)}`)?.push(event);
-  return agents.flatMap((agent) => [
-    lane(agent, "model", buckets.get(`${agent}/model`) ?? []),
-    lane(agent, "tools", buckets.get(`${agent}/tools`) ?? []),
-  ]);
+  const buckets = new Map(agents.map((agent) => [agent, { model: [] as Placed[], tools: [] as Placed[] }]));
+  for (const event of events) buckets.get(event.agent)?.[rowOf(event.kind)].push(event);
+  return [...buckets].flatMap(([agent, { model, tools }]) => [lane(agent, "model", model), lane(agent, "tools", tools)]);
 }
 
 function lane(agent: string, row: Row, marks: Placed[]): Lane {
@@ -98,8 +98,8 @@ function lane(agent: string, row: Row, marks: Placed[]): Lane {
     out.starts[i] = mark.start;
     out.ends[i] = mark.end;
     out.reach[i] = reach;
-    out.kinds[i] = kinds.indexOf(mark.kind);
-    out.severities[i] = severities.indexOf(mark.severity);
+    out.kinds[i] = kindNumbers[mark.kind];
+    out.severities[i] = severityNumbers[mark.severity];
     out.events[i] = mark.index;
     if (mark.kind === "input") instants.push(i);
     if (row === "model") continue;
@@ -153,15 +153,47 @@ const leastGrain = 1_000;
 
 function levels(finestLevel: Level): Level[] {
   const out = [finestLevel];
+  if (finestLevel.starts.length <= few) return out;
+  const sizes = sizesOf(finestLevel);
   let last = finestLevel;
-  const span = (last.reach.at(-1) ?? 0) - (last.starts[0] ?? 0);
-  for (let grain = leastGrain; grain < span && last.starts.length > few; grain *= 2) {
-    const next = coarser(last, grain);
-    if (next.starts.length > worth * last.starts.length) continue;
+  for (let n = 0; n < sizes.length && last.starts.length > few; n++) {
+    // Most grains are not worth a picture: that is known before one is made.
+    if ((sizes[n] ?? 0) > worth * last.starts.length) continue;
+    const next = coarser(last, leastGrain * 2 ** n);
     out.push(next);
     last = next;
   }
   return out;
+}
+
+/** sizesOf is how many marks there are for each grain that is shorter than all of them: leastGrain, twice that, and so on. */
+function sizesOf({ starts, ends, reach }: Level): number[] {
+  const span = (reach.at(-1) ?? 0) - (starts[0] ?? 0);
+  const sizes = new Array<number>(Math.max(Math.ceil(Math.log2(span / leastGrain)), 0)).fill(0);
+  const grainOf = (i: number) => shortFrom((ends[i] as number) - (starts[i] as number));
+  let before = grainOf(0);
+  for (let i = 1; i < starts.length; i++) {
+    const own = grainOf(i);
+    const joined = Math.max(before, own, sharedFrom(starts[i - 1] as number, starts[i] as number));
+    if (joined < sizes.length) sizes[joined] = (sizes[joined] ?? 0) + 1;
+    before = own;
+  }
+  let left = starts.length;
+  return sizes.map((joined) => (left -= joined));
+}
+
+/** shortFrom is the number of the first grain that a length is shorter than. */
+function shortFrom(length: number): number {
+  let n = 0;
+  for (let grain = leastGrain; grain <= length; grain *= 2) n++;
+  return n;
+}
+
+/** sharedFrom is the number of the first grain in which two times both are. */
+function sharedFrom(one: number, other: number): number {
+  let n = 0;
+  for (let grain = leastGrain; Math.floor(one / grain) !== Math.floor(other / grain); grain *= 2) n++;
+  return n;
 }
 
 /** coarser makes one of the marks that are shorter than a grain and begin in the same grain: it is as grave as the gravest of them. */
