@@ -1,5 +1,6 @@
 import type { Entry, Run } from "../api/schema";
-import { kindLabels, kindOf, kinds, type Kind } from "./kind";
+import { kindOf, kinds, type Kind } from "./kind";
+import { textsOf } from "./texts";
 import type { Loaded } from "./trajectory";
 
 /** What heads a group of rows. An outcome says why a run did not succeed, in as many rows as its words need. */
@@ -105,9 +106,8 @@ interface Group {
  * has its head also when it has nothing to list: how it ended is all there is to know of it then.
  */
 export function rowsOf({ entries, byAgent, runs }: Source, filter: Filter): Rows {
-  const listed = new Uint8Array(kinds.length);
-  kinds.forEach((kind, n) => (listed[n] = filter.types === null || filter.types.includes(kind) ? 1 : 0));
-  const matches = matcher(filter.search);
+  const listed = new Set<Kind>(filter.types ?? kinds);
+  const matches = matcher(entries, filter.search);
   const groups = new Map<string, Group>();
   const untimed: number[] = [];
   let [filtered, lifecycle] = [0, 0];
@@ -119,7 +119,7 @@ export function rowsOf({ entries, byAgent, runs }: Source, filter: Filter): Rows
       lifecycle++;
       continue;
     }
-    if (listed[kinds.indexOf(kind)] === 0 || !inRun(entry, filter.run) || !matches(entry, kind)) {
+    if (!listed.has(kind) || !inRun(entry, filter.run) || !matches(index, kind)) {
       filtered++;
       continue;
     }
@@ -200,35 +200,23 @@ function wordsOf(search: string): string[] {
   return search.toLowerCase().split(/\s+/).filter((word) => word !== "");
 }
 
-/**
- * matcher looks at what the index has of an entry: contents are not loaded and not searched. Most fields have few values, so
- * that each of these is looked at once and not with every entry.
- */
-function matcher(search: string): (entry: Entry, kind: Kind) => boolean {
+/** matcher looks at what the index has of an entry: contents are not loaded and not searched. */
+function matcher(entries: readonly Entry[], search: string): (index: number, kind: Kind) => boolean {
   const words = wordsOf(search);
   if (words.length === 0) return () => true;
+  const texts = textsOf(entries);
   const tests = words.map((word) => {
-    const known = new Map<string, boolean>();
+    // By a text's number, once it was looked at.
+    const found: boolean[] = [];
     const numbered = /^#?\d+$/.test(word);
-    const has = (text: string | undefined): boolean => {
-      if (text === undefined) return false;
-      let found = known.get(text);
-      if (found === undefined) known.set(text, (found = text.toLowerCase().includes(word)));
-      return found;
+    return (index: number, kind: Kind): boolean => {
+      const number = texts.numberOf(entries, index, kind);
+      if ((found[number] ??= (texts.all[number] as string).includes(word))) return true;
+      const { sequence, toolCallId } = entries[index] as Entry;
+      return (numbered && `#${sequence}`.includes(word)) || (toolCallId !== undefined && toolCallId.toLowerCase().includes(word));
     };
-    return (entry: Entry, kind: Kind): boolean =>
-      has(entry.title) ||
-      has(entry.status) ||
-      has(kindLabels[kind]) ||
-      has(entry.server) ||
-      has(entry.model) ||
-      has(entry.run?.name) ||
-      has(entry.stopReason) ||
-      has(entry.purpose) ||
-      (numbered && `#${entry.sequence}`.includes(word)) ||
-      (entry.toolCallId !== undefined && entry.toolCallId.toLowerCase().includes(word));
   });
-  return (entry, kind) => tests.every((test) => test(entry, kind));
+  return (index, kind) => tests.every((test) => test(index, kind));
 }
 
 /** step is the listed event before or after one that may itself not be listed. */
