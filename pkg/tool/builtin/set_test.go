@@ -21,7 +21,7 @@ import (
 
 func clock() time.Time { return time.Date(2026, 3, 14, 23, 30, 15, 999, time.UTC) }
 
-var broken = errors.New("the store is away")
+var errBroken = errors.New("the store is away")
 
 // long is a result of 200,000 bytes whose characters have two each.
 var long = strings.Repeat("é", 100_000)
@@ -40,7 +40,7 @@ func testHost() agent.Host {
 		Skills: []session.LoadableSkill{{ID: "log"}, {ID: "bare"}, {ID: "huge"}, {ID: "lost"}},
 		Skill: func(_ context.Context, id string) (session.Skill, error) {
 			if id == "lost" {
-				return session.Skill{}, broken
+				return session.Skill{}, errBroken
 			}
 			if skill, ok := skills[id]; ok {
 				return skill, nil
@@ -54,7 +54,7 @@ func testHost() agent.Host {
 			case "short":
 				return "", agent.ErrNotCut
 			case "lost":
-				return "", broken
+				return "", errBroken
 			}
 			return "", agent.ErrNoResult
 		},

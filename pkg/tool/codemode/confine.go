@@ -46,7 +46,7 @@ func lower(resource int, limit uint64) error {
 	if err := syscall.Getrlimit(resource, &now); err != nil {
 		return err
 	}
-	limit = min(limit, uint64(now.Max))
+	limit = min(limit, now.Max)
 	return syscall.Setrlimit(resource, &syscall.Rlimit{Cur: limit, Max: limit})
 }
 

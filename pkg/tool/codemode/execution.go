@@ -59,7 +59,7 @@ func (e *execution) run(ctx context.Context, code string) (tool.Result, error) {
 		return tool.Result{}, context.Cause(ctx)
 	}
 	if err != nil {
-		return failed("The interpreter could not be started. Nothing was run."), nil //nolint:nilerr // the model is told
+		return failed("The interpreter could not be started. Nothing was run."), nil
 	}
 	defer e.process.end() // also when a nested call panicked
 	done, err := e.converse(bounded, code)
@@ -189,7 +189,7 @@ func (e *execution) look(call callFrame) error {
 	}
 	raw, err := json.Marshal(answer)
 	if err != nil {
-		return e.reply(replyFrame{ID: call.ID, Error: "This tool cannot be described."}) //nolint:nilerr // the code is told
+		return e.reply(replyFrame{ID: call.ID, Error: "This tool cannot be described."})
 	}
 	return e.reply(replyFrame{ID: call.ID, Value: raw})
 }

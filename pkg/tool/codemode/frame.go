@@ -125,6 +125,6 @@ func writeFrame(w io.Writer, f frame, limit int) error {
 	if len(raw) > limit {
 		return fmt.Errorf("%w: %d bytes, at most %d", errTooLong, len(raw), limit)
 	}
-	_, err = w.Write(append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(raw)), uint32(len(raw))), raw...)) //nolint:gosec // at most limit
+	_, err = w.Write(append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(raw)), uint32(len(raw))), raw...))
 	return err
 }

@@ -110,7 +110,7 @@ func (s *Set) Call(ctx context.Context, call tool.Call, onProgress func(text str
 		Code *string `json:"code"`
 	}
 	if err := json.Unmarshal(call.Arguments, &arguments); err != nil || arguments.Code == nil {
-		return failed(`The arguments must be {"code": "..."} with the code as a string. Nothing was run.`), nil
+		return failed(`The arguments must be {"code": "..."} with the code as a string. Nothing was run.`), nil //nolint:nilerr // the model is told
 	}
 	if size := len(*arguments.Code); size > s.runner.limits.CodeBytes {
 		return failed(fmt.Sprintf("The code has %d bytes, at most %d. Nothing was run.", size, s.runner.limits.CodeBytes)), nil
