@@ -1,3 +1,8 @@
+//go:build !race
+
+// The race detector makes the interpreter, which is Go code, ten times as slow and several times as large: what these tests
+// say about its limits would be about the detector. Calls, frames and the worker's side have tests of their own.
+
 package codemode
 
 import (
