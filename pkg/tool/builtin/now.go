@@ -26,11 +26,11 @@ func (s *set) now(_ context.Context, call tool.Call) (tool.Result, error) {
 	if args.TimeZone != "" {
 		// "Local" would be the worker's own zone.
 		if len(args.TimeZone) > maxZoneName || !zoneName.MatchString(args.TimeZone) || args.TimeZone == "Local" {
-			return failed("%.64q is no name of a time zone. Use an IANA name such as Europe/Berlin, or none for UTC.", args.TimeZone), nil //nolint:nilerr // the model is told
+			return failed("%.64q is no name of a time zone. Use an IANA name such as Europe/Berlin, or none for UTC.", args.TimeZone), nil
 		}
 		var err error
 		if zone, err = time.LoadLocation(args.TimeZone); err != nil {
-			return failed("There is no time zone %q. Use an IANA name such as Europe/Berlin, or none for UTC.", args.TimeZone), nil
+			return failed("There is no time zone %q. Use an IANA name such as Europe/Berlin, or none for UTC.", args.TimeZone), nil //nolint:nilerr // the model is told
 		}
 	}
 	at := s.clock().In(zone)
