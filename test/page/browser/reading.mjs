@@ -45,6 +45,7 @@ check("details that were looked at last are kept, as long as the page has them",
 check("the messages of an input are listed by role with an estimate, and lead there by pointer and keys", async (page, t) => {
   await t.trajectory("checkout-errors", "?event=run.main.45");
   const rail = page.getByRole("listbox", { name: "Messages of the input" });
+  await rail.getByRole("option").nth(8).waitFor();
   const rows = (await rail.getByRole("option").allInnerTexts()).map(clean);
   assert.equal(rows.length, 9);
   assert.match(rows[0], /^1 User ≈ \d+$/);
