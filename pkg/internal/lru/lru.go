@@ -6,8 +6,10 @@
 package lru
 
 import (
-	"container/list"
+	"math"
 	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // Cache maps keys to values. The zero Cache is not usable; see New.
@@ -15,52 +17,39 @@ type Cache[K comparable, V any] struct {
 	mu      sync.Mutex
 	limit   int64
 	used    int64
-	entries map[K]*list.Element
-	order   *list.List // of *entry[K, V], most recently used first
+	entries *simplelru.LRU[K, entry[V]]
 }
 
-type entry[K comparable, V any] struct {
-	key   K
+type entry[V any] struct {
 	value V
 	cost  int64
 }
 
 // New returns an empty cache. One with a limit below the cost of every value keeps nothing.
 func New[K comparable, V any](limit int64) *Cache[K, V] {
-	return &Cache[K, V]{limit: limit, entries: map[K]*list.Element{}, order: list.New()}
+	c := &Cache[K, V]{limit: limit}
+	// The number is no bound here, and one above zero is no error.
+	c.entries, _ = simplelru.NewLRU(math.MaxInt, func(_ K, e entry[V]) { c.used -= e.cost })
+	return c
 }
 
 // Get returns the value of a key and makes it the last used one.
 func (c *Cache[K, V]) Get(key K) (V, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	element, ok := c.entries[key]
-	if !ok {
-		var none V
-		return none, false
-	}
-	c.order.MoveToFront(element)
-	return entryOf[K, V](element).value, true
+	e, ok := c.entries.Get(key)
+	return e.value, ok
 }
 
 // Add keeps a value unless there is one of that key already, and lets the least used ones go until there is room.
 func (c *Cache[K, V]) Add(key K, value V, cost int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.entries[key]; ok || cost > c.limit {
+	if c.entries.Contains(key) || cost > c.limit {
 		return
 	}
-	c.entries[key] = c.order.PushFront(&entry[K, V]{key, value, cost})
-	c.used += cost
-	for c.used > c.limit {
-		oldest := c.order.Back()
-		e := entryOf[K, V](oldest)
-		c.order.Remove(oldest)
-		delete(c.entries, e.key)
-		c.used -= e.cost
+	c.entries.Add(key, entry[V]{value, cost})
+	for c.used += cost; c.used > c.limit; {
+		c.entries.RemoveOldest()
 	}
-}
-
-func entryOf[K comparable, V any](element *list.Element) *entry[K, V] {
-	return element.Value.(*entry[K, V]) //nolint:forcetypeassert // the list holds nothing else
 }
