@@ -23,10 +23,14 @@ func (p *Panic) Error() string {
 	return fmt.Sprintf("%T", p.Reason)
 }
 
-// caught runs f and returns what it panicked with, or nil.
+// caught runs f and returns what it panicked with, or nil. A fault that was passed on stays what it is.
 func caught(f func()) (fault *Panic) {
 	defer func() {
-		if reason := recover(); reason != nil {
+		switch reason := recover().(type) {
+		case nil:
+		case *Panic:
+			fault = reason
+		default:
 			fault = &Panic{Reason: reason, Stack: debug.Stack()}
 		}
 	}()

@@ -104,14 +104,17 @@ func (l *loop) runConcurrently(ctx context.Context, answer answered, calls []mes
 		return err
 	}
 	done := make(chan int)
-	outcomes := make([]outcome, len(calls))
+	outcomes, outputs := make([]outcome, len(calls)), make([]*output, len(calls))
+	for _, i := range pending {
+		outputs[i] = l.output(answer, calls[i])
+	}
 	var group errgroup.Group
 	group.SetLimit(maxConcurrentTools)
 	go func() {
 		for _, i := range pending {
 			group.Go(func() error {
 				got := &outcomes[i]
-				got.fault = caught(func() { got.result, got.err = l.tools.Call(ctx, toolCall(calls[i]), func(string) {}) })
+				got.fault = caught(func() { got.result, got.err = outputs[i].call(ctx, toolCall(calls[i])) })
 				done <- i
 				return nil
 			})
@@ -178,7 +181,7 @@ func (l *loop) runTool(ctx context.Context, answer answered, call message.Block)
 	if len(l.byName[call.Name].Nested) > 0 {
 		prepared.Record = func(nested tool.Nested) error { return l.recordNested(ctx, answer, call, nested) }
 	}
-	got.result, got.err = l.tools.Call(ctx, prepared, func(string) {})
+	got.result, got.err = l.output(answer, call).call(ctx, prepared)
 	l.deps.Chaos("tool.returned")
 	return l.recordOutcome(ctx, answer, call, got)
 }

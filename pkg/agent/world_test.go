@@ -136,7 +136,9 @@ func fails(class provider.Class) reply {
 type scriptedTools struct {
 	definitions []tool.Definition
 	call        func(ctx context.Context, call tool.Call) (tool.Result, error)
-	connectErr  error
+	// printing, when set, is called first with what takes a tool's output.
+	printing   func(call tool.Call, print func(text string))
+	connectErr error
 	// onConnect, when set, is called first; its error is what connecting ends with.
 	onConnect func(ctx context.Context) error
 	mu        sync.Mutex
@@ -165,10 +167,13 @@ func (s *scriptedTools) Connect(ctx context.Context, want *session.ToolSet) (too
 func (s *scriptedTools) Definitions() []tool.Definition { return s.definitions }
 func (s *scriptedTools) Close() error                   { return nil }
 
-func (s *scriptedTools) Call(ctx context.Context, call tool.Call, _ func(string)) (tool.Result, error) {
+func (s *scriptedTools) Call(ctx context.Context, call tool.Call, onProgress func(string)) (tool.Result, error) {
 	s.mu.Lock()
 	s.calls = append(s.calls, call.ID)
 	s.mu.Unlock()
+	if s.printing != nil {
+		s.printing(call, onProgress)
+	}
 	if s.call != nil {
 		return s.call(ctx, call)
 	}

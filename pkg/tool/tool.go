@@ -141,7 +141,9 @@ type Audit struct {
 //
 // Call runs one tool to its end, its time limit or ctx's end; it is safe for concurrent use. A failure of the tool,
 // a time-out, an oversized or unusable result are Results with IsError and a text that the model can act on. The
-// returned error is only non-nil when ctx ended, or Call.Record failed. Definitions are in a stable order. Close releases connections.
+// returned error is only non-nil when ctx ended, or Call.Record failed. onProgress, which may be nil, takes what the tool tells
+// while it runs: at any time until Call returns, from several goroutines at a time, and it must not wait. Definitions are in a
+// stable order. Close releases connections.
 type Set interface {
 	Definitions() []Definition
 	Call(ctx context.Context, call Call, onProgress func(text string)) (Result, error)

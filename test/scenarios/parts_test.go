@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/itchyny/gojq"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/runevent/natslog"
+	"github.com/agentloop/agentloop/pkg/trajectory/verify"
 )
 
 func number(ts *testscript.TestScript, text string) int {
@@ -21,19 +23,35 @@ func number(ts *testscript.TestScript, text string) int {
 	return n
 }
 
-// cmdEvents is "events SESSION [-o FILE]": the session's run-event streams, JSON lines, verified on the way.
+// cmdEvents is "events SESSION [-uid] [-o FILE]": the session's run-event streams, JSON lines, verified on the way. With
+// -uid the session is named by its UID and need not exist any more; the UID of the last one is in $SESSION_UID.
 func cmdEvents(ts *testscript.TestScript, neg bool, args []string) {
 	flags := flag.NewFlagSet("events", flag.ContinueOnError)
 	file := flags.String("o", "", "")
+	byUID := flags.Bool("uid", false, "")
 	rest := parse(ts, flags, args)
 	if len(rest) != 1 || neg {
-		ts.Fatalf("usage: events SESSION [-o FILE]")
+		ts.Fatalf("usage: events SESSION [-uid] [-o FILE]")
 	}
-	_, raw := get(ts, "agentsession", rest[0])
+	uid := rest[0]
+	if !*byUID {
+		uid = sessionUID(ts, rest[0])
+	}
+	ts.Setenv("SESSION_UID", uid)
+	emit(ts, *file, events(ts, uid))
+}
+
+func sessionUID(ts *testscript.TestScript, name string) string {
+	_, raw := get(ts, "agentsession", name)
 	var session struct {
 		Metadata struct{ UID string }
 	}
 	ts.Check(json.Unmarshal([]byte(raw), &session))
+	return session.Metadata.UID
+}
+
+// events are the entries of all streams of a session, a line each.
+func events(ts *testscript.TestScript, uid string) []byte {
 	nc, err := natslog.Connect(natslog.ConnectOptions{URL: shared.NATS.URL, Name: "scenario"})
 	ts.Check(err)
 	defer nc.Close()
@@ -41,7 +59,7 @@ func cmdEvents(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	streams, err := log.Streams(ctx, ts.Getenv("NS"), session.Metadata.UID)
+	streams, err := log.Streams(ctx, ts.Getenv("NS"), uid)
 	ts.Check(err)
 	var out bytes.Buffer
 	for _, last := range streams {
@@ -55,7 +73,47 @@ func cmdEvents(ts *testscript.TestScript, neg bool, args []string) {
 			return out.WriteByte('\n')
 		}))
 	}
-	emit(ts, *file, out.Bytes())
+	return out.Bytes()
+}
+
+// cmdWaitEvents is "waitevents SESSION EXPR": waits until the jq expression gives true for some entry of the session.
+func cmdWaitEvents(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 || neg {
+		ts.Fatalf("usage: waitevents SESSION EXPR")
+	}
+	query, err := gojq.Parse(args[1])
+	ts.Check(err)
+	uid := sessionUID(ts, args[0])
+	var raw []byte
+	found := wait(time.Minute, func() bool {
+		raw = events(ts, uid)
+		for line := range bytes.Lines(raw) {
+			var entry any
+			ts.Check(json.Unmarshal(line, &entry))
+			if result, more := query.Run(entry).Next(); more && result == true {
+				return true
+			}
+		}
+		return false
+	})
+	if !found {
+		ts.Fatalf("%s is true for no entry of %s after a minute:\n%s", args[1], args[0], raw)
+	}
+}
+
+// cmdVerify is "verify FILE": checks an export of a trajectory.
+func cmdVerify(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: verify FILE")
+	}
+	report, err := verify.Export(strings.NewReader(ts.ReadFile(args[0])), nil)
+	ts.Check(err)
+	raw, err := json.Marshal(report)
+	ts.Check(err)
+	if report.Complete == neg {
+		ts.Fatalf("complete %v: %s", report.Complete, raw)
+	}
+	emit(ts, "", append(raw, '\n'))
 }
 
 type part interface {

@@ -20,6 +20,7 @@ type execution struct {
 	set     *Set
 	limits  Limits
 	record  func(tool.Nested) error
+	report  func(text string)
 	process *process
 	ended   chan ended
 
@@ -226,7 +227,9 @@ func (e *execution) begin(ctx context.Context, call callFrame) error {
 		}()
 		started := time.Now()
 		// Without an id: what is cut of its result is kept nowhere, and no mark may say how to read on.
-		out.result, out.err = e.set.inner.Call(ctx, tool.Call{Name: nested.Name, Arguments: nested.Arguments}, nil)
+		out.result, out.err = e.set.inner.Call(ctx, tool.Call{Name: nested.Name, Arguments: nested.Arguments}, func(text string) {
+			e.report(target.name() + ": " + text)
+		})
 		if out.err != nil {
 			out.result.Audit = tool.Audit{Server: nested.Server, Tool: target.definition.RemoteName, Duration: time.Since(started), Outcome: "timeout"}
 		}

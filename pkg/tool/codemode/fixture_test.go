@@ -32,7 +32,10 @@ func (s *inner) Close() error {
 	return nil
 }
 
-func (s *inner) Call(ctx context.Context, call tool.Call, _ func(string)) (tool.Result, error) {
+func (s *inner) Call(ctx context.Context, call tool.Call, onProgress func(string)) (tool.Result, error) {
+	if onProgress != nil {
+		onProgress("working")
+	}
 	if now := s.running.Add(1); now > s.most.Load() {
 		s.most.Store(now)
 	}

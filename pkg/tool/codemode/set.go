@@ -115,7 +115,10 @@ func (s *Set) Call(ctx context.Context, call tool.Call, onProgress func(text str
 	if size := len(*arguments.Code); size > s.runner.limits.CodeBytes {
 		return failed(fmt.Sprintf("The code has %d bytes, at most %d. Nothing was run.", size, s.runner.limits.CodeBytes)), nil
 	}
-	e := &execution{set: s, limits: s.runner.limits, record: call.Record, ended: make(chan ended, s.runner.limits.Parallel)}
+	if onProgress == nil {
+		onProgress = func(string) {}
+	}
+	e := &execution{set: s, limits: s.runner.limits, record: call.Record, report: onProgress, ended: make(chan ended, s.runner.limits.Parallel)}
 	return e.run(ctx, *arguments.Code)
 }
 

@@ -68,6 +68,20 @@ func TestDefinitions(t *testing.T) {
 	})
 }
 
+// TestNestedToolsTellWhatTheyDo holds the output of code to what the tools tell that it calls, each with its name.
+func TestNestedToolsTellWhatTheyDo(t *testing.T) {
+	set := Wrap(standard(), []string{"math"}, nil, runner(t))
+	var told []string
+	result, err := set.Call(t.Context(), tool.Call{ID: "c1", Name: ToolName, Arguments: []byte(`{"code":"await tools.math.echo({}); await tools.math.add({})"}`)},
+		func(text string) { told = append(told, text) })
+	if err != nil || result.IsError {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if diff := cmp.Diff([]string{"math.echo: working", "math.add: working"}, told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
 func TestManyToolsAreCounted(t *testing.T) {
 	many := &inner{}
 	for _, server := range []string{"one", "two"} {

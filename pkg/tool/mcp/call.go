@@ -37,7 +37,7 @@ var errCallTimeout = errors.New("call timeout")
 // tokens numbers the calls of this process: progress tokens must not repeat within a session.
 var tokens atomic.Uint64
 
-// Call implements tool.Set. onProgress may be nil; it is not called after Call has returned.
+// Call implements tool.Set.
 func (s *Set) Call(ctx context.Context, call tool.Call, onProgress func(text string)) (tool.Result, error) {
 	if ctx.Err() != nil {
 		return tool.Result{}, context.Cause(ctx)
@@ -90,6 +90,8 @@ type invocation struct {
 	arguments     json.RawMessage
 	audit         tool.Audit
 	maxImageBytes int
+	// watcher is where the call's notifications go.
+	watcher *progress
 	// readOn says how a model reads on in the result, from an offset.
 	readOn  func(offset int) string
 	details details
@@ -105,6 +107,7 @@ func (c *invocation) run(ctx context.Context, onProgress func(string)) (tool.Res
 	defer cancel(nil)
 	token := fmt.Sprintf("call-%d", tokens.Add(1))
 	watcher := &progress{cancel: cancel, report: onProgress}
+	c.watcher = watcher
 	if err := c.server.begin(token, watcher); err != nil {
 		return c.fail(failure{outcome: outcomeTransport, text: "The run is ending. The call was not run."}, started), nil
 	}
@@ -133,8 +136,8 @@ func (c *invocation) attempt(ctx context.Context, cancel context.CancelCauseFunc
 		return wireResult{}, c.unopened(ctx, err)
 	}
 	c.details.Resent = again
-	ex := &exchange{limit: c.server.cfg.maxResponse(c.server.opts), cancel: cancel}
-	params := &sdk.CallToolParams{Name: c.entry.definition.RemoteName, Arguments: c.arguments}
+	ex := &exchange{limit: c.server.cfg.maxResponse(c.server.opts), cancel: cancel, call: c.watcher}
+	params := &sdk.CallToolParams{Name: c.entry.definition.RemoteName, Arguments: c.arguments, Meta: sdk.Meta{metaLogLevel: logLevel}}
 	params.SetProgressToken(token)
 	decoded, _ := session.CallTool(watch(ctx, ex), params) // what went wrong is in the exchange; the error is prose
 	seen := ex.end()

@@ -410,30 +410,74 @@ func TestCallsDoNotWaitForEachOther(t *testing.T) {
 	group.Wait()
 }
 
-func TestProgressReachesItsCall(t *testing.T) {
-	arrived := make(chan struct{})
-	url := sdkServer(t, nil, func(s *sdk.Server) {
-		raw(s, "steps", func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			for i := range 3 {
-				_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: float64(i + 1), Total: 3, Message: "step"})
+// TestWhatAToolTellsReachesItsCall has a tool report progress and log right before it answers: all of it is reported, in
+// order, to the call that it belongs to, and nothing else.
+func TestWhatAToolTellsReachesItsCall(t *testing.T) {
+	transports := map[string]*sdk.StreamableHTTPOptions{
+		"with sessions":         nil,
+		"the newest version":    {Stateless: true},
+		"with events to resume": {EventStore: sdk.NewMemoryEventStore(nil)},
+	}
+	for name, opts := range transports {
+		t.Run(name, func(t *testing.T) {
+			url := sdkServer(t, opts, func(s *sdk.Server) { raw(s, "steps", tellSteps) })
+			cfg := config(url)
+			cfg.BearerToken = "secret-token"
+			set := connect(t, cfg, Options{})
+			var got []string
+			result, err := set.Call(t.Context(), tool.Call{Name: "srv__steps"}, func(s string) { got = append(got, s) })
+			if err != nil || text(result) != "done" {
+				t.Fatalf("%v %q", err, text(result))
 			}
-			_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: "another", Progress: 9})
-			<-arrived
-			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "done"}}}, nil
+			want := []string{"1/3 step", "2/3 step", "3/3 step", "[warning] disk: 90 % full", `[info] {"free":[1,2]}`, "[error] [redacted] is wrong"}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// tellSteps tells of itself in every way.
+func tellSteps(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	for i := range 3 {
+		_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: float64(i + 1), Total: 3, Message: "step"})
+	}
+	_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: "another", Progress: 9})
+	for _, m := range []sdk.LoggingMessageParams{
+		{Level: "warning", Logger: "disk", Data: "90 % full"}, {Level: "debug", Data: "not asked for"},
+		{Level: "info", Data: map[string]any{"free": []int{1, 2}}}, {Level: "error", Data: "secret-token is wrong"}, {Level: "error", Data: ""},
+	} {
+		_ = req.Session.Log(ctx, &m) //nolint:staticcheck // servers of today log
+	}
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "done"}}}, nil
+}
+
+// TestCallsBesideEachOtherAreToldApart runs two calls at once whose server logs for both.
+func TestCallsBesideEachOtherAreToldApart(t *testing.T) {
+	var both sync.WaitGroup
+	both.Add(2)
+	url := sdkServer(t, nil, func(s *sdk.Server) {
+		raw(s, "say", func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			both.Done()
+			both.Wait()                                                                                            // both calls are under way
+			_ = req.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: string(req.Params.Arguments)}) //nolint:staticcheck // servers of today log
+			return &sdk.CallToolResult{}, nil
 		})
 	})
 	set := connect(t, config(url), Options{})
-	var got []string
-	result, err := set.Call(t.Context(), tool.Call{Name: "srv__steps"}, func(s string) {
-		if got = append(got, s); len(got) == 3 {
-			close(arrived)
-		}
-	})
-	if err != nil || text(result) != "done" {
-		t.Fatalf("%v %q", err, text(result))
+	var got [2][]string
+	var group sync.WaitGroup
+	for i := range got {
+		group.Go(func() {
+			arguments := json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))
+			if _, err := set.Call(t.Context(), tool.Call{Name: "srv__say", Arguments: arguments}, func(s string) { got[i] = append(got[i], s) }); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	if diff := cmp.Diff([]string{"1/3 step", "2/3 step", "3/3 step"}, got); diff != "" {
-		t.Errorf("progress (-want +got):\n%s", diff)
+	group.Wait()
+	if diff := cmp.Diff([2][]string{{`[info] {"n":0}`}, {`[info] {"n":1}`}}, got); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
 	}
 }
 

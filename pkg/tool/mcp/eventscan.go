@@ -10,21 +10,20 @@ type eventScanner struct {
 	some bool   // the event has a data line
 }
 
-// feed takes the next piece and returns the data of the last event that it finished, nil when it finished none.
-func (s *eventScanner) feed(piece []byte) []byte {
-	var last []byte
+// feed takes the next piece and calls each with the data of every event that it finished, in order. The data is each's own.
+func (s *eventScanner) feed(piece []byte, each func(data []byte)) {
 	for {
 		end := bytes.IndexByte(piece, '\n')
 		if end < 0 {
 			s.line = append(s.line, piece...)
-			return last
+			return
 		}
 		line := piece[:end]
 		if len(s.line) > 0 {
 			line = append(s.line, line...)
 		}
 		if done := s.take(bytes.TrimSuffix(line, []byte("\r"))); done != nil {
-			last = done
+			each(done)
 		}
 		s.line = s.line[:0]
 		piece = piece[end+1:]

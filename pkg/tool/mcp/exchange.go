@@ -18,6 +18,8 @@ type exchange struct {
 	limit int64
 	// cancel ends the call when its answer is too large; nil while connecting.
 	cancel context.CancelCauseFunc
+	// call is the call that the exchange is for; nil while connecting.
+	call *progress
 	// every says that all requests are watched, as while connecting; otherwise the first POST and its resumptions are.
 	every bool
 

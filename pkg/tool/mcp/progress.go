@@ -1,15 +1,36 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"strconv"
 	"sync"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxProgressText bounds one progress notification's text in bytes.
-const maxProgressText = 1 << 10
+// maxProgressText and maxLogText bound what one notification tells, in bytes.
+const (
+	maxProgressText = 1 << 10
+	maxLogText      = 4 << 10
+)
+
+// The notifications that a call reports.
+const (
+	methodProgress = "notifications/progress"
+	methodMessage  = "notifications/message"
+)
+
+const (
+	// logLevel is from which severity on servers are asked for their log messages.
+	logLevel = "info"
+	// metaLogLevel asks for them with each call, as the newest protocol wants it; older ones ask once for a session.
+	metaLogLevel = "io.modelcontextprotocol/logLevel"
+	// logRequestTimeout bounds the latter: a server that does not answer it has no log messages.
+	logRequestTimeout = 2 * time.Second
+)
 
 // progress is one running call: where its notifications go, and how it is ended.
 type progress struct {
@@ -17,6 +38,26 @@ type progress struct {
 
 	mu     sync.Mutex
 	report func(string)
+}
+
+// say reports one notification, unless the call has ended.
+func (p *progress) say(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.report != nil && text != "" {
+		p.report(text)
+	}
+}
+
+// askForLogs tells a server that has log messages that they are wanted. What it says to that changes nothing.
+func (s *server) askForLogs(ctx context.Context, session *sdk.ClientSession) {
+	hello := session.InitializeResult()
+	if hello.ProtocolVersion > legacyProtocol || hello.Capabilities == nil || hello.Capabilities.Logging == nil { //nolint:staticcheck // servers of today have it
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, logRequestTimeout)
+	defer cancel()
+	_ = session.SetLoggingLevel(ctx, &sdk.SetLoggingLevelParams{Level: logLevel}) //nolint:staticcheck // servers of today have it
 }
 
 // begin registers a call under its token; closing waits for its finish.
@@ -42,30 +83,73 @@ func (s *server) finish(token string, p *progress) {
 	s.closing.Done()
 }
 
-// onProgress hands a server's notification to the call that it belongs to; others are dropped.
-func (s *server) onProgress(_ context.Context, req *sdk.ProgressNotificationClientRequest) {
-	token, _ := req.Params.ProgressToken.(string)
-	s.mu.Lock()
-	p := s.calls[token]
-	s.mu.Unlock()
-	if p == nil {
+// notification has the members of the two notifications that are reported.
+type notification struct {
+	Method string `json:"method"`
+	Params struct {
+		ProgressToken any     `json:"progressToken"`
+		Progress      float64 `json:"progress"`
+		Total         float64 `json:"total"`
+		Message       string  `json:"message"`
+
+		Level  string          `json:"level"`
+		Logger string          `json:"logger"`
+		Data   json.RawMessage `json:"data"`
+	} `json:"params"`
+}
+
+// heard hands a server's notification to the call that it belongs to; others are dropped. It is called with each event
+// as it is read, so that all that precedes a result is reported before the call ends. A progress notification names its
+// call by its token. A log message names none: it belongs to the call whose answer it is part of.
+func (s *server) heard(ex *exchange, event []byte) {
+	if !bytes.Contains(event, []byte("notifications")) {
 		return
 	}
-	text := s.redact.short(progressText(req.Params), maxProgressText)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.report != nil {
-		p.report(text)
+	var n notification
+	if json.Unmarshal(event, &n) != nil {
+		return
+	}
+	switch n.Method {
+	case methodProgress:
+		token, _ := n.Params.ProgressToken.(string)
+		s.mu.Lock()
+		p := s.calls[token]
+		s.mu.Unlock()
+		if p != nil {
+			p.say(s.redact.short(n.progressText(), maxProgressText))
+		}
+	case methodMessage:
+		if ex != nil && ex.call != nil {
+			ex.call.say(s.redact.short(n.logText(), maxLogText))
+		}
 	}
 }
 
-func progressText(n *sdk.ProgressNotificationParams) string {
-	count := strconv.FormatFloat(n.Progress, 'g', 6, 64)
-	if n.Total > 0 {
-		count += "/" + strconv.FormatFloat(n.Total, 'g', 6, 64)
+func (n notification) progressText() string {
+	count := strconv.FormatFloat(n.Params.Progress, 'g', 6, 64)
+	if n.Params.Total > 0 {
+		count += "/" + strconv.FormatFloat(n.Params.Total, 'g', 6, 64)
 	}
-	if n.Message == "" {
+	if n.Params.Message == "" {
 		return count
 	}
-	return count + " " + n.Message
+	return count + " " + n.Params.Message
+}
+
+// logText is a log message as one line begins: its severity, who says it, and what.
+func (n notification) logText() string {
+	text := ""
+	if json.Unmarshal(n.Params.Data, &text) != nil {
+		text = string(n.Params.Data)
+	}
+	if text == "" {
+		return ""
+	}
+	if n.Params.Logger != "" {
+		text = n.Params.Logger + ": " + text
+	}
+	if n.Params.Level != "" {
+		text = "[" + n.Params.Level + "] " + text
+	}
+	return text
 }

@@ -58,13 +58,12 @@ func newServer(cfg ServerConfig, opts Options) *server {
 	if u, err := url.Parse(cfg.URL); err == nil {
 		host = u.Host
 	}
-	client, transport := newHTTPClient(cfg, opts, host)
+	client, transport := newHTTPClient(cfg, opts, host, s.heard)
 	s.http, s.idle = client, transport.CloseIdleConnections
 	s.client = sdk.NewClient(&sdk.Implementation{Name: "agentloop", Version: opts.Version}, &sdk.ClientOptions{
 		// No roots, sampling or elicitation: nobody sits beside a run to answer a server's questions.
-		Capabilities:                &sdk.ClientCapabilities{},
-		MultiRoundTrip:              &sdk.MultiRoundTripOptions{Disabled: true},
-		ProgressNotificationHandler: s.onProgress,
+		Capabilities:   &sdk.ClientCapabilities{},
+		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
 	})
 	return s
 }
@@ -117,6 +116,7 @@ func (s *server) connect(ctx context.Context) (*sdk.ClientSession, error) {
 		if failure == nil {
 			s.opts.Logger.Info("tool server connected", slog.String("server", s.cfg.Name),
 				slog.String("protocol", session.InitializeResult().ProtocolVersion))
+			s.askForLogs(ctx, session)
 			return session, nil
 		}
 		last = failure

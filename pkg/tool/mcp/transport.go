@@ -52,11 +52,13 @@ type roundTripper struct {
 	headers http.Header
 	// host is where the credentials belong.
 	host string
+	// heard is told every event of a stream, with the exchange that it is part of; nil for none.
+	heard func(ex *exchange, event []byte)
 }
 
 // newHTTPClient builds the client of one server. Proxies of the environment are not used: a proxy would resolve names
 // and so escape the address policy.
-func newHTTPClient(c ServerConfig, opts Options, host string) (*http.Client, *http.Transport) {
+func newHTTPClient(c ServerConfig, opts Options, host string, heard func(*exchange, []byte)) (*http.Client, *http.Transport) {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: opts.Addresses.Control}
 	base := &http.Transport{
 		DialContext:            dialer.DialContext,
@@ -76,7 +78,7 @@ func newHTTPClient(c ServerConfig, opts Options, host string) (*http.Client, *ht
 		headers.Set("Authorization", "Bearer "+c.BearerToken)
 	}
 	return &http.Client{
-		Transport:     &roundTripper{base: base, headers: headers, host: host},
+		Transport:     &roundTripper{base: base, headers: headers, host: host, heard: heard},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, base
 }
@@ -232,7 +234,7 @@ func (t *roundTripper) bound(ex *exchange, resp *http.Response) {
 	if ex != nil {
 		limit = ex.limit
 	}
-	resp.Body = &boundedStream{body: resp.Body, ex: ex, left: limit}
+	resp.Body = &boundedStream{body: resp.Body, ex: ex, left: limit, heard: t.heard}
 }
 
 // closer ends the request's own timer with its body.
@@ -247,11 +249,12 @@ func (c *closer) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// boundedStream reads an event stream up to a bound and keeps the data of its last whole event.
+// boundedStream reads an event stream up to a bound, tells of its events and keeps the data of the last whole one.
 type boundedStream struct {
 	body  io.ReadCloser
 	ex    *exchange
 	left  int64
+	heard func(*exchange, []byte)
 	event eventScanner
 }
 
@@ -267,7 +270,13 @@ func (s *boundedStream) Read(p []byte) (int, error) {
 	n, err := s.body.Read(p)
 	s.left -= int64(n)
 	if s.ex != nil && n > 0 {
-		last := s.event.feed(p[:n])
+		var last []byte
+		s.event.feed(p[:n], func(data []byte) {
+			last = data
+			if s.heard != nil {
+				s.heard(s.ex, data)
+			}
+		})
 		s.ex.note(func(f *facts) {
 			f.read += int64(n)
 			if last != nil {
