@@ -16,13 +16,19 @@ var ErrDamaged = errors.New("damaged run event")
 // version keeps in its place: createdAt, sequence, v, type, kind and, as far as it is readable, evidence. Such an entry
 // can be listed and its link verified, and nothing may be folded over it. Anything else is ErrDamaged.
 func Decode(raw []byte) (Entry, error) {
-	e, err := decode(raw)
-	if err != nil {
-		if newer, ok := decodeEnvelope(raw); ok {
-			return newer, newerFormat(newer)
+	var r reader
+	var e Entry
+	return decode(&r, raw, &e)
+}
+
+func decode(r *reader, raw []byte, to *Entry) (Entry, error) {
+	if !r.read(raw, to) { // then it is for encoding/json to say what raw means
+		*to = Entry{}
+		if err := json.Unmarshal(raw, to); err != nil {
+			return refused(raw, err)
 		}
-		return Entry{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
+	e := *to
 	switch {
 	case e.Sequence < 1:
 		return Entry{}, fmt.Errorf("%w: sequence %d", ErrDamaged, e.Sequence)
@@ -37,16 +43,12 @@ func Decode(raw []byte) (Entry, error) {
 	return e, nil
 }
 
-// decode is what encoding/json makes of an entry.
-func decode(raw []byte) (Entry, error) {
-	if json.Valid(raw) {
-		if e, ok := read(raw); ok {
-			return e, nil
-		}
+// refused says whether what could not be decoded is of a newer format.
+func refused(raw []byte, err error) (Entry, error) {
+	if newer, ok := decodeEnvelope(raw); ok {
+		return newer, newerFormat(newer)
 	}
-	var e Entry
-	err := json.Unmarshal(raw, &e)
-	return e, err
+	return Entry{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
 func newerFormat(e Entry) error {

@@ -16,6 +16,7 @@ import (
 // be used by any number.
 type Builder struct {
 	scope   cas.Scope
+	decoder runevent.Decoder
 	streams map[runevent.Stream]*stream
 	// nodes are in the order in which they were met; ids leads from an entry's id to its place.
 	nodes []*node
@@ -192,7 +193,7 @@ func (b *Builder) Add(record runevent.Record) {
 	before := s.head
 	b.Expect(s.name, record.Head.Sequence)
 	s.head, b.dirty = record.Head, true
-	entry, err := runevent.Decode(record.Raw)
+	entry, err := b.decoder.Decode(record.Raw)
 	newer := errors.Is(err, runevent.ErrNewerFormat)
 	if err != nil && !newer || entry.Sequence != record.Head.Sequence || cas.Of(record.Raw) != record.Head.Digest {
 		b.follows(s.name, before, record.Head, nil)

@@ -9,16 +9,20 @@ import (
 // String decodes a JSON string, quotes included, as encoding/json does: invalid UTF-8 and lone surrogates become U+FFFD.
 func String(raw []byte) string {
 	rest := raw[1 : len(raw)-1]
-	escape := bytes.IndexByte(rest, '\\')
-	if escape < 0 && utf8.Valid(rest) {
+	if bytes.IndexByte(rest, '\\') < 0 && utf8.Valid(rest) {
 		return string(rest)
 	}
-	out := make([]byte, 0, len(rest))
-	for ; escape >= 0; escape = bytes.IndexByte(rest, '\\') {
-		out = appendValidUTF8(out, rest[:escape])
-		out, rest = appendUnescaped(out, rest[escape+1:])
+	return textOf(AppendString(make([]byte, 0, len(rest)), raw)) // nobody else holds these bytes
+}
+
+// AppendString appends what String returns.
+func AppendString(dst, raw []byte) []byte {
+	rest := raw[1 : len(raw)-1]
+	for escape := bytes.IndexByte(rest, '\\'); escape >= 0; escape = bytes.IndexByte(rest, '\\') {
+		dst = appendValidUTF8(dst, rest[:escape])
+		dst, rest = appendUnescaped(dst, rest[escape+1:])
 	}
-	return textOf(appendValidUTF8(out, rest)) // nobody else holds these bytes
+	return appendValidUTF8(dst, rest)
 }
 
 // appendUnescaped appends what the escape stands for whose text after the backslash s begins with; rest comes after it.
