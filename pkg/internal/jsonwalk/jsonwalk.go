@@ -2,7 +2,8 @@
 //
 // Guarantees: nothing is decoded or copied that is not asked for; keys are compared as written after unescaping, so that
 // "Name" is not "name"; members are visited in the order of the text, each occurrence of a key that is given twice
-// included. The text must be valid JSON (json.Valid said so): on anything else the functions may panic.
+// included. The text must be valid JSON (json.Valid said so): on anything else the functions may panic. A Cursor takes
+// anything, and checks what it reads.
 package jsonwalk
 
 import (
