@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/tool"
 	"github.com/agentloop/agentloop/pkg/tool/mcp"
@@ -27,9 +29,12 @@ import (
 
 const entry = "everything/node_modules/@modelcontextprotocol/server-everything/dist/index.js"
 
-// start runs the server and returns its endpoint. The server gets no environment of this process: one of its tools
-// shows it.
-func start(t *testing.T) string {
+// start runs the server with the transport of today and returns its endpoint.
+func start(t *testing.T) string { return startWith(t, "streamableHttp", "/mcp") }
+
+// startWith runs the server with one of its transports and returns its endpoint. The server gets no environment of this
+// process: one of its tools shows it.
+func startWith(t *testing.T, transport, path string) string {
 	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -43,7 +48,7 @@ func start(t *testing.T) string {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, node, "--import", "file://"+preload, entry, "streamableHttp")
+	cmd := exec.CommandContext(ctx, node, "--import", "file://"+preload, entry, transport)
 	cmd.Env = []string{"PORT=0", "HOME=" + t.TempDir()}
 	output, err := cmd.StdoutPipe()
 	if err != nil {
@@ -69,7 +74,7 @@ func start(t *testing.T) string {
 	})
 	select {
 	case number := <-port:
-		return "http://127.0.0.1:" + number + "/mcp"
+		return "http://127.0.0.1:" + number + path
 	case <-ended:
 		t.Fatal("the server ended by itself")
 	case <-time.After(time.Minute):
@@ -179,9 +184,8 @@ func TestReferenceServerProgressTimeoutAndCancel(t *testing.T) {
 	if err != nil || result.IsError {
 		t.Fatalf("%v: %s", err, flat(result))
 	}
-	// The last steps may overtake each other with the answer; the first are a quarter of a second before it.
-	if len(steps) < 2 || steps[0] != "1/4" {
-		t.Errorf("progress %q", steps)
+	if diff := cmp.Diff([]string{"1/4", "2/4", "3/4", "4/4"}, steps); diff != "" {
+		t.Errorf("progress (-want +got):\n%s", diff)
 	}
 	long.Arguments = json.RawMessage(`{"duration":60,"steps":1}`)
 	result, err = set.Call(t.Context(), long, nil)
@@ -214,6 +218,35 @@ func TestReferenceServerEndsTheSession(t *testing.T) {
 	}
 	if got = call(t, set, "echo", `{"message":"again"}`); !strings.Contains(flat(got), "Echo: again") || len(got.Details) > 0 {
 		t.Errorf("after that: %s, details %s", flat(got), got.Details)
+	}
+}
+
+// TestReferenceServerOverTheOldTransport finds out by itself that the server speaks the transport of 2024-11-05 only.
+func TestReferenceServerOverTheOldTransport(t *testing.T) {
+	url := startWith(t, "sse", "/sse")
+	set := connect(t, mcp.ServerConfig{URL: url, Allow: []string{mcp.All}, BearerToken: "a-secret-of-this-test", CallTimeout: 5 * time.Second})
+	for name, want := range map[string][2]string{
+		"echo": {`{"message":"grüße"}`, "Echo: grüße"}, "get-sum": {`{"a":2,"b":40}`, "42"}, "get-tiny-image": {`{}`, `"type":"image"`},
+	} {
+		if got := call(t, set, name, want[0]); got.IsError || !strings.Contains(flat(got), want[1]) {
+			t.Errorf("%s: %s", name, flat(got))
+		}
+	}
+	var steps []string
+	long := tool.Call{Name: "everything__trigger-long-running-operation", Arguments: json.RawMessage(`{"duration":1,"steps":4}`)}
+	result, err := set.Call(t.Context(), long, func(s string) { steps = append(steps, s) })
+	if err != nil || result.IsError {
+		t.Fatalf("%v: %s", err, flat(result))
+	}
+	if diff := cmp.Diff([]string{"1/4", "2/4", "3/4", "4/4"}, steps); diff != "" {
+		t.Errorf("progress (-want +got):\n%s", diff)
+	}
+	long.Arguments = json.RawMessage(`{"duration":60,"steps":1}`)
+	if result, err = set.Call(t.Context(), long, nil); err != nil || result.Audit.Outcome != "timeout" {
+		t.Errorf("%v: %+v", err, result)
+	}
+	if got := call(t, set, "echo", `{"message":"still here"}`); !strings.Contains(flat(got), "still here") {
+		t.Errorf("after that: %s", flat(got))
 	}
 }
 

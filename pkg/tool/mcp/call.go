@@ -147,7 +147,7 @@ func (c *invocation) attempt(ctx context.Context, cancel context.CancelCauseFunc
 		return result, c.unfinished(result)
 	}
 	failed := c.judge(ctx, seen)
-	if failed.lost {
+	if failed.lost || seen.ended {
 		c.server.lose(session)
 	}
 	return wireResult{}, failed

@@ -38,9 +38,12 @@ func (s *server) explain(e *connectError) (ProblemReason, string, bool) {
 	f := e.seen
 	var redirect *redirectError
 	var media *mediaError
+	var endpoint *endpointError
 	switch {
 	case errors.Is(f.fault, ErrAddressRefused):
 		return ReasonAddressRefused, f.fault.Error() + ": requests to this kind of address are not allowed here", false
+	case errors.As(f.fault, &endpoint):
+		return ReasonAddressRefused, endpoint.why, false
 	case errors.As(f.fault, &redirect):
 		return ReasonProtocol, fmt.Sprintf("answers with a redirect (HTTP %d), which is not followed: set url to the final address", redirect.status), false
 	case f.tooLarge:

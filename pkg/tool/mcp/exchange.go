@@ -43,6 +43,8 @@ type facts struct {
 	// read counts the bytes of the answer; tooLarge says that it was cut off.
 	read     int64
 	tooLarge bool
+	// ended says that the session's connection ended with the exchange.
+	ended bool
 	// answer is the last JSON-RPC message of the answer, exactly as it came.
 	answer []byte
 }

@@ -128,12 +128,17 @@ func (s *server) connect(ctx context.Context) (*sdk.ClientSession, error) {
 }
 
 // handshake tries the newest protocol for half of the time that is left: a server that knows only the older one may
-// leave its first request unanswered.
+// leave its first request unanswered. One that refuses the request as a whole may know the old transport only.
 func (s *server) handshake(ctx context.Context) (*sdk.ClientSession, *connectError) {
 	deadline, _ := ctx.Deadline() // set by connect
 	first, cancel := context.WithTimeout(ctx, time.Until(deadline)/2)
 	defer cancel()
 	session, failure := s.try(first, "")
+	if failure != nil && failure.seen.olderTransport() && first.Err() == nil {
+		if session, other := s.tryOld(first); session != nil || other != nil {
+			return session, other
+		}
+	}
 	if failure == nil || first.Err() == nil || ctx.Err() != nil {
 		return session, failure
 	}

@@ -111,7 +111,8 @@ func (t *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 			out.Header[name] = values
 		}
 	}
-	ex.note(func(f *facts) { f.session = out.Header.Get("Mcp-Session-Id") != "" })
+	named := out.Header.Get("Mcp-Session-Id") != "" || isOld(ctx) && req.Method == http.MethodPost
+	ex.note(func(f *facts) { f.session = named })
 	resp, err := t.base.RoundTrip(out)
 	if err != nil {
 		cancel()
@@ -131,15 +132,20 @@ func (t *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 type expectation int
 
 const (
-	nothing expectation = iota // a notification or a goodbye: what comes is ignored
-	stream                     // the rest of an event stream
-	reply                      // a JSON-RPC response, plain or as an event
+	nothing   expectation = iota // a notification or a goodbye: what comes is ignored
+	stream                       // the rest of an event stream
+	reply                        // a JSON-RPC response, plain or as an event
+	listening                    // the event stream of the old transport, which its reader bounds
 )
 
 func expects(req *http.Request) expectation {
 	switch {
+	case req.Method == http.MethodGet && isOld(req.Context()):
+		return listening
 	case req.Method == http.MethodGet:
 		return stream
+	case isOld(req.Context()):
+		return nothing
 	case req.Method != http.MethodPost || req.GetBody == nil:
 		return nothing
 	}
@@ -171,12 +177,14 @@ func (t *roundTripper) judge(ex *exchange, resp *http.Response, want expectation
 		return &redirectError{status: resp.StatusCode}
 	case resp.StatusCode >= 400:
 		return keepError(ex, resp, media)
-	case want != reply:
+	case want == listening && media == "text/event-stream":
+		return nil
+	case want != reply && want != listening:
 		t.bound(ex, resp)
 		return nil
-	case media == "application/json":
+	case want == reply && media == "application/json":
 		return buffer(ex, resp)
-	case media == "text/event-stream":
+	case want == reply && media == "text/event-stream":
 		t.bound(ex, resp)
 		return nil
 	}
@@ -271,10 +279,10 @@ func (s *boundedStream) Read(p []byte) (int, error) {
 	s.left -= int64(n)
 	if s.ex != nil && n > 0 {
 		var last []byte
-		s.event.feed(p[:n], func(data []byte) {
-			last = data
+		s.event.feed(p[:n], func(e event) {
+			last = e.data
 			if s.heard != nil {
-				s.heard(s.ex, data)
+				s.heard(s.ex, e.data)
 			}
 		})
 		s.ex.note(func(f *facts) {

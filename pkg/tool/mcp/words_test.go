@@ -203,7 +203,7 @@ func TestSchemasThatCannotBeCheckedAcceptEverything(t *testing.T) {
 func events(s *eventScanner, pieces ...[]byte) []string {
 	var found []string
 	for _, piece := range pieces {
-		s.feed(piece, func(data []byte) { found = append(found, string(data)) })
+		s.feed(piece, func(e event) { found = append(found, strings.Trim(e.name+" "+string(e.data), " ")) })
 	}
 	return found
 }
@@ -211,7 +211,7 @@ func events(s *eventScanner, pieces ...[]byte) []string {
 func TestEventScanner(t *testing.T) {
 	const input = ": hello\nevent: message\nid: 1\ndata: {\"a\":\ndata:1}\n\ndata: two\r\n\r\nretry: 5\n\ndata:\n\ndata: three"
 	var s eventScanner
-	if diff := cmp.Diff([]string{"{\"a\":\n1}", "two"}, events(&s, []byte(input))); diff != "" {
+	if diff := cmp.Diff([]string{"message {\"a\":\n1}", "two"}, events(&s, []byte(input))); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"three"}, events(&s, []byte("\n\n"))); diff != "" {
