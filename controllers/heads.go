@@ -25,7 +25,7 @@ type Facts struct {
 	Corrupt, Unavailable bool
 	// ReadAt is when the read began that the facts are from: what was in the log by then is in them.
 	ReadAt time.Time
-	// State is the stream's state without its messages and the details of its calls; Messages counts the former.
+	// State is the stream's state without its messages, and of its calls only with those that wait; Messages counts the former.
 	State    session.State
 	Messages int
 	// Record is the assembly record of the latest dispatched main request, Refused that of a request that was rejected.
@@ -60,10 +60,26 @@ func slim(s session.State) session.State {
 	s.History, s.List, s.Snapshots = nil, cas.MessageList{}, nil
 	if s.Run != nil {
 		run := *s.Run
-		run.Tools, run.Summaries, run.Completed, run.Captured, run.Before, run.Ending = nil, nil, nil, nil, nil, nil
+		run.Summaries, run.Completed, run.Captured, run.Before, run.Ending = nil, nil, nil, nil, nil
+		run.Tools = waitingCalls(run.Tools)
 		s.Run = &run
 	}
 	return s
+}
+
+// waitingCalls are those calls that wait for something that needs no worker.
+func waitingCalls(all map[string]*session.ToolProgress) map[string]*session.ToolProgress {
+	var waiting map[string]*session.ToolProgress
+	for id, progress := range all {
+		if progress.Waits() {
+			if waiting == nil {
+				waiting = map[string]*session.ToolProgress{}
+			}
+			copied := *progress
+			waiting[id] = &copied
+		}
+	}
+	return waiting
 }
 
 // Heads is the cache of what the log says, filled in the background, so that reconciling never waits for the log or

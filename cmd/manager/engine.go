@@ -80,7 +80,7 @@ func (e *engine) tools(run agent.Run, servers []kube.ToolServer) agent.Tools {
 	var coded []string
 	for i, s := range servers {
 		configs[i] = mcp.ServerConfig{
-			Name: s.Name, URL: s.URL, BearerToken: s.BearerToken, CABundle: s.CABundle, Allow: s.Allow, RequireApproval: s.RequireApproval,
+			Name: s.Name, URL: s.URL, BearerToken: s.BearerToken, CABundle: s.CABundle, Allow: s.Allow, RequireApproval: s.RequireApproval, ApprovalSeconds: s.ApprovalSeconds,
 			RetrySafe: s.RetrySafe, CallTimeout: s.CallTimeout, MaxResultBytes: s.MaxResultBytes,
 		}
 		if s.ContinueWithout {

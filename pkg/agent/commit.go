@@ -174,6 +174,10 @@ func (l *loop) end(ctx context.Context, cause error) (Result, error) {
 		l.handBack(ctx, err)
 		return Result{}, err
 	}
+	var wait *waiting
+	if errors.As(cause, &wait) && ctx.Err() == nil {
+		return Result{}, l.wait(ctx, wait)
+	}
 	saving, cancel := lasting(ctx)
 	defer cancel()
 	if err := l.settle(saving); err != nil {

@@ -132,7 +132,8 @@ func (l *loop) refuse(ctx context.Context, attempt int, failure *Failure) error 
 	return failure
 }
 
-// withDeadline ends the run's context when its active time is over, counted from its first start.
+// withDeadline ends the run's context when its active time is over, counted from its first start without the time that it
+// has waited.
 func (l *loop) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	seconds := l.run.Config.Limits.ActiveDeadlineSeconds
 	if seconds <= 0 {
@@ -140,7 +141,7 @@ func (l *loop) withDeadline(ctx context.Context) (context.Context, context.Cance
 	}
 	started := l.deps.Now()
 	if l.state.Live() {
-		started = l.state.Run.StartedAt
+		started = l.state.Run.StartedAt.Add(l.state.Run.Waited(started))
 	}
 	return context.WithDeadlineCause(ctx, started.Add(time.Duration(seconds)*time.Second), ErrDeadline)
 }

@@ -84,7 +84,7 @@ func TestCallThatNeedsApproval(t *testing.T) {
 		t.Errorf("calls that were made (-want +got):\n%s", diff)
 	}
 	_, history := w.state()
-	if denied := history[2]; denied.Role != message.RoleToolResult || !denied.IsError || denied.PlainText() != textDenied {
+	if denied := history[2]; denied.Role != message.RoleToolResult || !denied.IsError || denied.PlainText() != textNobody {
 		t.Errorf("the result %+v", denied)
 	}
 }

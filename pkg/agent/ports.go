@@ -27,6 +27,9 @@ var (
 	ErrHandBack = errors.New("worker is stopping")
 )
 
+// ErrWaiting is returned when the run waits for a person and needs no worker until somebody has decided. The log says so.
+var ErrWaiting = errors.New("run waits without a worker")
+
 // ErrLost is returned when another worker has taken the run over: nothing more may be written for it.
 var ErrLost = errors.New("run lost to another worker")
 
@@ -91,6 +94,26 @@ type Tools interface {
 	Connect(ctx context.Context, want *session.ToolSet) (tool.Set, error)
 }
 
+// Approvals tells what people have decided about the calls of a run.
+type Approvals interface {
+	// Decisions returns every decision about the run's calls, in the order in which they were made.
+	Decisions(ctx context.Context) ([]Decision, error)
+}
+
+// Decision is what a person has decided about one call with certain arguments.
+type Decision struct {
+	// ID tells the decision from others; it is at most 64 bytes.
+	ID     string
+	CallID string
+	// ArgumentsDigest must be that of the call's arguments: a decision about others is none.
+	ArgumentsDigest cas.Digest
+	Approve         bool
+	// At is when it was made: one that came after the call's time was over does not count.
+	At time.Time
+	// Approver is who decided. Reason is what they say about it, at most 1 KiB; the model reads it when the call is denied.
+	Approver, Reason string
+}
+
 // Host is what a run hands to the tools that the program itself has. Its functions may be called until the run ends, by
 // several goroutines at a time.
 type Host struct {
@@ -117,13 +140,15 @@ var (
 	ErrNotCut = errors.New("the result was not cut")
 )
 
-// Deps are the ports and injected sources that the loop uses. None may be nil but BuiltIn, Estimator, View, Calibrations and
-// Chaos.
+// Deps are the ports and injected sources that the loop uses. None may be nil but Approvals, BuiltIn, Estimator, View,
+// Calibrations and Chaos.
 type Deps struct {
 	Log   runevent.Log
 	Store cas.Store
 	Model provider.Streamer
 	Tools Tools
+	// Approvals tells what people decide; nil when nobody can be asked, so that calls which need it are denied.
+	Approvals Approvals
 	// BuiltIn makes the tools that need no server; nil for none. It does no I/O.
 	BuiltIn func(Host) tool.Set
 	Now     func() time.Time

@@ -22,7 +22,9 @@ const maxConcurrentTools = 8
 const (
 	textInterrupted = "The tool call was interrupted and its effect is unknown. Check before you repeat it."
 	textNotRun      = "The tool call was not run: the response was cut off at its output limit. Send the call again, shorter."
-	textDenied      = "The tool call was denied: it needs a person's approval, and nobody can be asked."
+	textNobody      = "The tool call was denied: it needs a person's approval, and nobody can be asked."
+	textDenied      = "The tool call was denied by a person."
+	textExpired     = "The tool call was denied: nobody approved it in time."
 	textStopped     = "The tool call was not run: the run ended first."
 )
 
@@ -47,10 +49,19 @@ func (l *loop) runTools(ctx context.Context, answer answered) ([]message.Message
 	if err := l.declare(ctx, answer, calls); err != nil {
 		return results, err
 	}
+	if err := l.ask(ctx, answer, calls); err != nil {
+		return results, err
+	}
 	if l.concurrent(calls) {
-		return results, l.runConcurrently(ctx, answer, calls, results)
+		if err := l.runConcurrently(ctx, answer, calls, results); err != nil {
+			return results, err
+		}
+		return results, l.waits(calls)
 	}
 	for i, call := range calls {
+		if err := l.waits(calls[i : i+1]); err != nil {
+			return results, err
+		}
 		result, err := l.runTool(ctx, answer, call)
 		if err != nil {
 			return results, err
@@ -147,6 +158,9 @@ func (l *loop) runConcurrently(ctx context.Context, answer answered, calls []mes
 func (l *loop) startAll(ctx context.Context, answer answered, calls []message.Block, results []message.Message) ([]int, error) {
 	var pending []int
 	for i, call := range calls {
+		if l.waits(calls[i:i+1]) != nil {
+			continue
+		}
 		known, result, err := l.known(ctx, answer, call)
 		if err != nil {
 			return nil, err
@@ -198,8 +212,8 @@ func (l *loop) known(ctx context.Context, answer answered, call message.Block) (
 		result, err := l.settled(ctx, answer, call, fmt.Sprintf("There is no tool named %q. Use one of the declared tools.", call.Name))
 		return true, result, err
 	}
-	if definition.RequiresApproval {
-		result, err := l.settled(ctx, answer, call, textDenied)
+	if denied := l.denied(definition, call); denied != "" {
+		result, err := l.settled(ctx, answer, call, denied)
 		return true, result, err
 	}
 	if progress != nil && progress.Attempts > 0 && (progress.Unknown || !definition.RepeatableAfter(progress.Nested)) {

@@ -28,6 +28,7 @@ type ToolServer struct {
 	Headers                           []ToolHeader
 	CABundle                          []byte
 	Allow, RequireApproval, RetrySafe []string
+	ApprovalSeconds                   int
 	ContinueWithout                   bool
 	// Codemode says that the tools are called from code and not declared one by one.
 	Codemode       bool
@@ -142,6 +143,7 @@ func (l *loader) toolServers(owner *api.AgentSession) ([]ToolServer, error) {
 func (l *loader) toolServer(server *api.ToolServer) (ToolServer, error) {
 	out := ToolServer{
 		Name: server.Name, URL: server.URL, Allow: server.Allow, RequireApproval: server.RequireApproval, RetrySafe: server.RetrySafe,
+		ApprovalSeconds: int(server.ApprovalTimeoutSeconds),
 		ContinueWithout: server.OnUnavailable == api.UnavailableContinue, Codemode: server.Declaration == api.DeclarationCodemode,
 		CallTimeout: time.Duration(server.CallTimeoutSeconds) * time.Second, MaxResultBytes: int(server.MaxResultBytes),
 	}

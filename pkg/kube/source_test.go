@@ -333,7 +333,7 @@ func TestLoad(t *testing.T) {
 	c.tools(func(s *api.ToolServer) {
 		s.OnUnavailable = api.UnavailableContinue
 		s.Headers = []api.Header{{Name: "X-Org", Value: "acme"}, {Name: "X-Key", SecretKeyRef: &api.SecretKeyRef{Name: "tool-token", Key: "token"}}}
-		s.RequireApproval, s.RetrySafe = []string{"write"}, []string{"read"}
+		s.RequireApproval, s.ApprovalTimeoutSeconds, s.RetrySafe = []string{"write"}, 600, []string{"read"}
 		s.CABundle = &api.ConfigMapKeyRef{Name: "ca", Key: "pem"}
 	})
 	c.secrets["model-key"].Data["key"] = []byte(secretKey + "\r\n")
@@ -395,7 +395,7 @@ func TestLoad(t *testing.T) {
 	}
 	servers := []ToolServer{{
 		Name: "docs", URL: "https://tools.example.com/mcp", BearerToken: secretToken, CABundle: []byte("PEM"), Allow: []string{"*"},
-		RequireApproval: []string{"write"}, RetrySafe: []string{"read"}, ContinueWithout: true, CallTimeout: time.Minute, MaxResultBytes: 65536,
+		RequireApproval: []string{"write"}, ApprovalSeconds: 600, RetrySafe: []string{"read"}, ContinueWithout: true, CallTimeout: time.Minute, MaxResultBytes: 65536,
 		Headers: []ToolHeader{{Name: "X-Org", Value: "acme"}, {Name: "X-Key", Value: secretToken, Secret: true}},
 	}}
 	if diff := cmp.Diff(servers, c.servers); diff != "" {

@@ -44,6 +44,10 @@ func Encode(e Entry) ([]byte, error) {
 		utc := ended.UTC()
 		e.Event.Evidence.EndedAt = &utc
 	}
+	if until := e.Event.Until; until != nil {
+		utc := until.UTC()
+		e.Event.Until = &utc
+	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)

@@ -71,6 +71,17 @@ const (
 	KindApproval            Kind = "approval"
 )
 
+// Decision is what an approval record says about a tool call.
+type Decision string
+
+// The decisions. A requested call waits for one of the others.
+const (
+	DecisionRequested Decision = "requested"
+	DecisionApproved  Decision = "approved"
+	DecisionDenied    Decision = "denied"
+	DecisionExpired   Decision = "expired"
+)
+
 // Purpose says what a captured context was for. Only main requests move the map, the budget and the counts.
 type Purpose string
 
@@ -140,6 +151,14 @@ type Event struct {
 	// session with this entry.
 	SnapshotRefs []cas.Ref `json:"snapshotRefs,omitempty"`
 	SectionsRef  *cas.Ref  `json:"sectionsRef,omitempty"`
+
+	// Approvals. ArgumentsDigest is of the call's arguments as its tool.call has them; Until is when an undecided call
+	// counts as denied. Approver and Approval are who decided and the UID of the object that says so.
+	Decision        Decision   `json:"decision,omitempty"`
+	ArgumentsDigest cas.Digest `json:"argumentsDigest,omitzero"`
+	Until           *time.Time `json:"until,omitempty"`
+	Approver        string     `json:"approver,omitempty"`
+	Approval        string     `json:"approval,omitempty"`
 
 	// Subagents.
 	Agent string `json:"agent,omitempty"`

@@ -83,7 +83,11 @@ func goldenEvents() map[string]Event {
 		"agent.record.context_recovery": {Type: TypeRecord, Kind: KindContextRecovery, Reason: "overflow", Evidence: request},
 		"agent.record.compaction.committed": {Type: TypeRecord, Kind: KindCompactionCommitted,
 			Checkpoint: testRef("checkpoint", cas.MediaCheckpoint), Evidence: request},
-		"agent.record.approval": {Type: TypeRecord, Kind: KindApproval, CallID: "call_1", Reason: "Approved", Evidence: request},
+		"agent.record.approval": {Type: TypeRecord, Kind: KindApproval, CallID: "call_1", Name: "append_note", Server: "notes", Evidence: request,
+			Decision: DecisionDenied, ArgumentsDigest: cas.Of([]byte(`{"a":1}`)), Approver: "kim@example.com", Approval: "9a31c0de", Text: "not on a Friday"},
+		"agent.record.approval.requested": {Type: TypeRecord, Kind: KindApproval, CallID: "call_1", Name: "append_note", Server: "notes",
+			Decision: DecisionRequested, ArgumentsDigest: cas.Of([]byte(`{"a":1}`)), Until: &testTime, Evidence: request},
+		"run.handedback.waiting": {Type: TypeRunHandedBack, Worker: "worker-1", Reason: "AwaitingApproval"},
 	}
 }
 

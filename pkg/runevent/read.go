@@ -232,6 +232,11 @@ var eventFields = []field[Event]{
 	reference("checkpoint", func(e *Event) **cas.Ref { return &e.Checkpoint }),
 	decoded("snapshotRefs", func(e *Event) *[]cas.Ref { return &e.SnapshotRefs }),
 	reference("sectionsRef", func(e *Event) **cas.Ref { return &e.SectionsRef }),
+	text("decision", func(e *Event) *Decision { return &e.Decision }),
+	digest("argumentsDigest", func(e *Event) *cas.Digest { return &e.ArgumentsDigest }),
+	decoded("until", func(e *Event) **time.Time { return &e.Until }),
+	text("approver", func(e *Event) *string { return &e.Approver }),
+	text("approval", func(e *Event) *string { return &e.Approval }),
 	text("agent", func(e *Event) *string { return &e.Agent }),
 	{"evidence", func(e *Event, r *reader) bool { return members(r, evidenceFields, &e.Evidence) }},
 }

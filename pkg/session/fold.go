@@ -65,6 +65,10 @@ type RunProgress struct {
 	Tools map[string]*ToolProgress
 	// HandedBack says that the worker gave the run back by itself: the next one's start is no further attempt.
 	HandedBack bool
+	// Waiting is what the run was given back to wait for, one of the phases; empty when it does not wait. WaitingSince is
+	// when that was.
+	Waiting      string
+	WaitingSince time.Time
 	// Ending is the terminal event that the latest commit announced.
 	Ending *runevent.Event
 	// Terminal is the run's last event; nil while it is live. EndedAt is its capture time.
@@ -98,8 +102,37 @@ type ToolProgress struct {
 	// Nested are the tools that its executions have begun to call themselves, each once.
 	Nested  []string
 	Unknown bool
+	// Approval is what is known of a person's decision about the call; nil when nobody was asked.
+	Approval *Approval
 	// Result is the result's event; nil while there is none.
 	Result *runevent.Event
+}
+
+// Approval is the question whether a call may be made, and the answer.
+type Approval struct {
+	Name, Server    string
+	ArgumentsDigest cas.Digest
+	// Since is when it was asked, Until when the call counts as denied; zero for never.
+	Since, Until time.Time
+	// Decision is DecisionRequested while nobody has decided.
+	Decision runevent.Decision
+	// Approver is who decided, Reason what they say about it.
+	Approver, Reason string
+}
+
+// Open says whether nobody has decided.
+func (a *Approval) Open() bool { return a != nil && a.Decision == runevent.DecisionRequested }
+
+// Waits says whether the call waits for something that needs no worker.
+func (p *ToolProgress) Waits() bool { return p != nil && p.Result == nil && p.Approval.Open() }
+
+// Waited is how long the run has waited without a worker until now.
+func (r *RunProgress) Waited(now time.Time) time.Duration {
+	waited := time.Duration(r.WaitedMillis) * time.Millisecond
+	if r.Waiting != "" && now.After(r.WaitingSince) {
+		waited += now.Sub(r.WaitingSince)
+	}
+	return waited
 }
 
 // The phases that events tell; PendingSave is not among them, for then no event can be stored.
@@ -111,6 +144,7 @@ const (
 	PhaseToolCall     = "ToolCall"
 	PhaseRetryBackoff = "RetryBackoff"
 	PhaseRateLimited  = "RateLimited"
+	PhaseApproval     = "AwaitingApproval"
 )
 
 // Live says whether a run has started and not ended.
@@ -207,6 +241,9 @@ func (s *State) Apply(entry runevent.Entry, head runevent.Head) error {
 		s.runEnded(event)
 	case runevent.TypeRunHandedBack:
 		s.Run.HandedBack = true
+		if event.Reason != "" {
+			s.Run.Waiting, s.Run.WaitingSince, s.Run.Phase = event.Reason, event.Evidence.RecordedAt, event.Reason
+		}
 	case runevent.TypeModelFailed:
 		s.modelFailed(event)
 	case runevent.TypeModelRejected:
@@ -229,7 +266,9 @@ func (s *State) runStarted(event runevent.Event) {
 		s.Run.Compactions--
 	}
 	s.Run.Compacting, s.Run.Counted = false, false
+	s.Run.WaitedMillis = s.Run.Waited(event.Evidence.RecordedAt).Milliseconds()
 	s.Run.Attempt, s.Run.Worker, s.Run.Phase, s.Run.HandedBack = event.Attempt, event.Worker, PhaseStarting, false
+	s.Run.Waiting, s.Run.WaitingSince = "", time.Time{}
 	if event.Config != nil {
 		s.Run.Config = event.Config
 	}
@@ -237,7 +276,8 @@ func (s *State) runStarted(event runevent.Event) {
 
 func (s *State) runEnded(event runevent.Event) {
 	s.Run.RunCounters = s.Counters()
-	s.Run.Captured, s.Run.Before = nil, nil
+	s.Run.WaitedMillis = s.Run.Waited(event.Evidence.RecordedAt).Milliseconds()
+	s.Run.Captured, s.Run.Before, s.Run.Waiting, s.Run.WaitingSince = nil, nil, "", time.Time{}
 	s.Run.Terminal, s.Run.EndedAt, s.Run.Phase = &event, event.Evidence.RecordedAt, ""
 	s.Recent = appendRecent(s.Recent, s.Run.UID)
 }
@@ -278,6 +318,31 @@ func (s *State) record(event runevent.Event) {
 		s.Run.Summaries, s.Run.Compacted, s.Run.Compacting, s.Run.Counted = nil, true, false, false
 	case runevent.KindContextRecovery:
 		s.Run.Recovered = event.Evidence.Turn
+	case runevent.KindApproval:
+		s.approval(event)
+	}
+}
+
+// approval takes the question about a call, or the first answer to it: those that come later change nothing.
+func (s *State) approval(event runevent.Event) {
+	progress := s.Run.Tools[event.CallID]
+	switch {
+	case progress == nil:
+	case event.Decision == runevent.DecisionRequested && progress.Approval == nil:
+		progress.Approval = &Approval{
+			Name: event.Name, Server: event.Server, ArgumentsDigest: event.ArgumentsDigest, Decision: event.Decision,
+			Since: event.Evidence.RecordedAt,
+		}
+		if event.Until != nil {
+			progress.Approval.Until = *event.Until
+		}
+	case event.Decision != runevent.DecisionRequested && progress.Approval.Open():
+		decided := *progress.Approval
+		decided.Decision, decided.Approver, decided.Reason = event.Decision, event.Approver, event.Text
+		progress.Approval = &decided
+		if event.Approval != "" {
+			s.Run.Decided = append(s.Run.Decided[max(0, len(s.Run.Decided)+1-maxDecided):len(s.Run.Decided):len(s.Run.Decided)], event.Approval)
+		}
 	}
 }
 

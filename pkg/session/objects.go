@@ -274,7 +274,14 @@ type RunCounters struct {
 	Compactions int `json:"compactions,omitempty"`
 	// Recovered is the latest turn whose input was compacted because the provider said that it was too long.
 	Recovered int `json:"recovered,omitempty"`
+	// WaitedMillis is how long the run has waited without a worker, in milliseconds: its active time stood still.
+	WaitedMillis int64 `json:"waitedMillis,omitempty"`
+	// Decided names the latest decisions about the run's calls that were taken, oldest first, at most maxDecided.
+	Decided []string `json:"decided,omitempty"`
 }
+
+// maxDecided is how many decisions a run's counters name.
+const maxDecided = 16
 
 // Totals are sums over a run or a session. Requests counts captured main requests that came to an end;
 // RequestsWithoutUsage those of them whose provider reported nothing, and those whose response never arrived. A count

@@ -94,7 +94,7 @@ func testState() AgentState {
 		Run: RunCounters{
 			Attempt: 2, Worker: "worker-1", Config: ref("config", cas.MediaRunConfig), StartedAt: started, Accepted: true, Turn: 2, ToolCalls: 3,
 			Requests: 3, Usage: Totals{Requests: 3, RequestsWithoutUsage: 1, Input: count(1200), Output: count(80), CacheRead: count(0)},
-			LastContext: ref("context", cas.MediaContext), LastLimit: count(4096), Compactions: 1, Recovered: 2,
+			LastContext: ref("context", cas.MediaContext), LastLimit: count(4096), Compactions: 1, Recovered: 2, WaitedMillis: 90500, Decided: []string{"9a31c0de"},
 		},
 		Recent: []string{"7f0c"}, Snapshots: []cas.Ref{*ref("snapshot", cas.MediaSnapshot)}, Sections: ref("sections", cas.MediaSections),
 		Checkpoint: ref("checkpoint", cas.MediaCheckpoint), ToolSet: ref("tools", cas.MediaToolSet), Model: ModelIdentity{Provider: "models", API: provider.APIAnthropicMessages, ID: "demo"},

@@ -29,8 +29,9 @@ type Definition struct {
 	Idempotent bool
 	// RetrySafe says that the session's author allows the tool to be run again after an interruption.
 	RetrySafe bool
-	// RequiresApproval says that a person must approve each call.
+	// RequiresApproval says that a person must approve each call, within ApprovalSeconds; 0 for whenever they come to it.
 	RequiresApproval bool
+	ApprovalSeconds  int
 	// Nested are the tools that a call of this one may call itself, which no model sees declared; empty for most tools.
 	Nested []Definition
 }
@@ -45,6 +46,7 @@ type storedDefinition struct {
 	Idempotent       bool         `json:"idempotent,omitempty"`
 	RetrySafe        bool         `json:"retrySafe,omitempty"`
 	RequiresApproval bool         `json:"requiresApproval,omitempty"`
+	ApprovalSeconds  int          `json:"approvalSeconds,omitempty"`
 	Nested           []Definition `json:"nested,omitempty"`
 }
 
@@ -54,7 +56,7 @@ func (d Definition) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	err := enc.Encode(storedDefinition{d.Tool, d.Server, d.RemoteName, d.ReadOnly, d.Idempotent, d.RetrySafe, d.RequiresApproval, d.Nested})
+	err := enc.Encode(storedDefinition{d.Tool, d.Server, d.RemoteName, d.ReadOnly, d.Idempotent, d.RetrySafe, d.RequiresApproval, d.ApprovalSeconds, d.Nested})
 	return bytes.TrimSuffix(buf.Bytes(), []byte{'\n'}), err
 }
 
@@ -64,7 +66,7 @@ func (d *Definition) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &stored); err != nil {
 		return err
 	}
-	*d = Definition{stored.Tool, stored.Server, stored.RemoteName, stored.ReadOnly, stored.Idempotent, stored.RetrySafe, stored.RequiresApproval, stored.Nested}
+	*d = Definition{stored.Tool, stored.Server, stored.RemoteName, stored.ReadOnly, stored.Idempotent, stored.RetrySafe, stored.RequiresApproval, stored.ApprovalSeconds, stored.Nested}
 	return nil
 }
 

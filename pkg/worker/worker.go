@@ -220,7 +220,7 @@ func (w *Worker) execute(parent, ctx context.Context, item Item) (result agent.R
 		return agent.Result{}, err
 	}
 	deps := w.Deps
-	deps.Model, deps.Tools = job.Deps.Model, job.Deps.Tools
+	deps.Model, deps.Tools, deps.Approvals = job.Deps.Model, job.Deps.Tools, job.Deps.Approvals
 	deps.Live = func(event agent.Live) {
 		if w.Live != nil {
 			w.Live(item, event)
@@ -266,6 +266,9 @@ func (w *Worker) settle(parent context.Context, delivery Delivery, result agent.
 		err = delivery.Ack(ctx)
 	case errors.Is(err, agent.ErrOverdue):
 		logger.Info("run was not begun in time, the controllers end it")
+		err = delivery.Ack(ctx)
+	case errors.Is(err, agent.ErrWaiting):
+		logger.Info("run waits without a worker, the controllers wake it up")
 		err = delivery.Ack(ctx)
 	case errors.Is(err, agent.ErrLost):
 		logger.Info("run was taken over by another worker")

@@ -51,6 +51,8 @@ type ServerConfig struct {
 	Allow           []string
 	RequireApproval []string
 	RetrySafe       []string
+	// ApprovalSeconds is how long a call that needs approval waits for it; 0 for no limit.
+	ApprovalSeconds int
 	OnUnavailable   OnUnavailable
 	// CallTimeout bounds one call, reconnecting included; 0 is DefaultCallTimeout.
 	CallTimeout time.Duration

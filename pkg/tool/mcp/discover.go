@@ -143,6 +143,9 @@ func (s *server) define(l listed) (tool.Definition, error) {
 		RetrySafe:        matches(s.cfg.RetrySafe, name),
 		RequiresApproval: matches(s.cfg.RequireApproval, name),
 	}
+	if definition.RequiresApproval {
+		definition.ApprovalSeconds = s.cfg.ApprovalSeconds
+	}
 	if a := l.tool.Annotations; a != nil {
 		definition.ReadOnly, definition.Idempotent = a.ReadOnlyHint, a.IdempotentHint
 	}
