@@ -36,7 +36,7 @@ type engine struct {
 }
 
 func (e *engine) addresses() mcp.AddressPolicy {
-	return mcp.AddressPolicy{AllowLoopback: e.parts.allowLoopback, AllowPrivate: e.parts.allowPrivate}
+	return mcp.AddressPolicy{AllowLoopback: e.parts.allowLoopback, AllowPrivate: e.parts.allowPrivate, Allowed: e.parts.allowAddresses}
 }
 
 func (e *engine) model(endpoint kube.Endpoint) (provider.Streamer, error) { return e.client(endpoint) }

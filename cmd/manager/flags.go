@@ -3,7 +3,9 @@ package main
 import (
 	"flag"
 	"fmt"
+	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/agentloop/agentloop/cmd/internal/options"
@@ -34,6 +36,7 @@ type config struct {
 	viewerURL            string
 	allowLoopback        bool
 	allowPrivate         bool
+	allowAddresses       []netip.Prefix
 	chaos                string
 }
 
@@ -73,6 +76,12 @@ func parse(args []string) (config, error) {
 	fs.StringVar(&c.viewerURL, "viewer-url", "", "where people reach the viewer, for status.trajectoryURL")
 	fs.BoolVar(&c.allowLoopback, "allow-loopback", false, "let providers and tool servers be on this machine's loopback; for try-outs")
 	fs.BoolVar(&c.allowPrivate, "allow-private", true, "let providers and tool servers be on private addresses, as services in the cluster are")
+	fs.Func("allow-addresses", "`addresses` and ranges that providers and tool servers may be on although they would be refused, for example 169.254.25.10,fd00:ec2::/64; "+
+		"whoever may create sessions can then send requests there. May be given several times", func(list string) error {
+		found, err := prefixes(list)
+		c.allowAddresses = append(c.allowAddresses, found...)
+		return err
+	})
 	fs.StringVar(&c.chaos, "chaos", "", "for tests: POINT[=N] ends the process without clean-up when that point is reached the Nth time")
 	if err := fs.Parse(args); err != nil {
 		return c, err
@@ -97,6 +106,28 @@ func (c config) check() error {
 		return fmt.Errorf("--worker-id is empty: give this worker a name")
 	}
 	return nil
+}
+
+// prefixes reads a list of addresses and address ranges, separated by commas.
+func prefixes(list string) ([]netip.Prefix, error) {
+	var found []netip.Prefix
+	for entry := range strings.SplitSeq(list, ",") {
+		entry = strings.TrimSpace(entry)
+		if addr, err := netip.ParseAddr(entry); err == nil && addr.Zone() == "" {
+			addr = addr.Unmap()
+			found = append(found, netip.PrefixFrom(addr, addr.BitLen()))
+			continue
+		}
+		prefix, err := netip.ParsePrefix(entry)
+		if err != nil || prefix.Addr().Is4In6() {
+			return nil, fmt.Errorf("%q is neither an IP address nor a range like 10.0.0.0/8", entry)
+		}
+		if prefix != prefix.Masked() {
+			return nil, fmt.Errorf("%s has bits beyond its length: use %s for the range, or %s for the address", entry, prefix.Masked(), prefix.Addr())
+		}
+		found = append(found, prefix)
+	}
+	return found, nil
 }
 
 func hostname() string {

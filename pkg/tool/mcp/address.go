@@ -13,12 +13,16 @@ var ErrAddressRefused = errors.New("address refused by policy")
 // AddressPolicy says which addresses requests on behalf of a session's author may go to. It is asked after name
 // resolution, for the address that is about to be dialled, so that no name can point elsewhere between check and use.
 //
-// Link-local, multicast, unspecified and cloud metadata addresses are refused whatever the policy says.
+// Link-local and cloud metadata addresses are refused unless Allowed has them, multicast and unspecified ones always. The
+// zero value admits public addresses only.
 type AddressPolicy struct {
 	// AllowLoopback admits 127.0.0.0/8 and ::1.
 	AllowLoopback bool
 	// AllowPrivate admits the private ranges of RFC 1918, RFC 4193 and RFC 6598: most in-cluster services.
 	AllowPrivate bool
+	// Allowed admits its ranges, whatever they are otherwise. An IPv6 address that leads to an IPv4 one is admitted by its
+	// own range.
+	Allowed []netip.Prefix
 }
 
 // metadataAddresses serve credentials of the machine to whoever asks and are not all link-local.
@@ -34,28 +38,43 @@ var (
 	sharedRange    = netip.MustParsePrefix("100.64.0.0/10")
 	thisNetwork    = netip.MustParsePrefix("0.0.0.0/8")
 	reservedFuture = netip.MustParsePrefix("240.0.0.0/4")
-	translated     = netip.MustParsePrefix("64:ff9b::/96") // NAT64: the IPv4 address is in the last four bytes
-	tunnelled      = netip.MustParsePrefix("2002::/16")    // 6to4: the IPv4 address is in bytes 2 to 5
 	siteLocal      = netip.MustParsePrefix("fec0::/10")
 )
+
+// translations are the IPv6 ranges whose addresses lead to an IPv4 address, and where in them it is.
+var translations = []struct {
+	prefix   netip.Prefix
+	at       int
+	inverted bool
+}{
+	{netip.MustParsePrefix("64:ff9b::/96"), 12, false},    // NAT64
+	{netip.MustParsePrefix("64:ff9b:1::/48"), 12, false},  // NAT64 of a site, as most of them write it
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12, false}, // IPv4-translated
+	{netip.MustParsePrefix("::/96"), 12, false},           // IPv4-compatible, once
+	{netip.MustParsePrefix("2002::/16"), 2, false},        // 6to4
+	{netip.MustParsePrefix("2001::/32"), 12, true},        // Teredo
+}
 
 // Check returns ErrAddressRefused, with the reason, when the address may not be dialled.
 func (p AddressPolicy) Check(addr netip.Addr) error {
 	addr = addr.WithZone("").Unmap()
+	for _, allowed := range p.Allowed {
+		if allowed.Contains(addr) && !undialable(addr) {
+			return nil
+		}
+	}
 	if inner, ok := embedded(addr); ok {
 		if err := p.Check(inner); err != nil {
 			return err
 		}
 	}
 	switch {
-	case !addr.IsValid() || addr.IsUnspecified() || thisNetwork.Contains(addr):
-		return fmt.Errorf("%w: unspecified", ErrAddressRefused)
+	case undialable(addr):
+		return fmt.Errorf("%w: not the address of one machine", ErrAddressRefused)
 	case metadataAddresses[addr]:
 		return fmt.Errorf("%w: metadata service", ErrAddressRefused)
 	case addr.IsLinkLocalUnicast() || siteLocal.Contains(addr):
 		return fmt.Errorf("%w: link-local", ErrAddressRefused)
-	case addr.IsMulticast() || reservedFuture.Contains(addr):
-		return fmt.Errorf("%w: not a unicast address", ErrAddressRefused)
 	case addr.IsLoopback() && !p.AllowLoopback:
 		return fmt.Errorf("%w: loopback", ErrAddressRefused)
 	case (addr.IsPrivate() || sharedRange.Contains(addr)) && !p.AllowPrivate:
@@ -64,17 +83,28 @@ func (p AddressPolicy) Check(addr netip.Addr) error {
 	return nil
 }
 
+// undialable says that an address is no machine's: unspecified, which leads to this one, or of many.
+func undialable(addr netip.Addr) bool {
+	return !addr.IsValid() || addr.IsUnspecified() || thisNetwork.Contains(addr) || addr.IsMulticast() || reservedFuture.Contains(addr)
+}
+
 // embedded is the IPv4 address that an IPv6 address of a translation range leads to.
 func embedded(addr netip.Addr) (netip.Addr, bool) {
-	if !addr.Is6() {
+	if !addr.Is6() || addr.IsLoopback() || addr.IsUnspecified() {
 		return netip.Addr{}, false
 	}
 	raw := addr.As16()
-	switch {
-	case translated.Contains(addr):
-		return netip.AddrFrom4([4]byte(raw[12:16])), true
-	case tunnelled.Contains(addr):
-		return netip.AddrFrom4([4]byte(raw[2:6])), true
+	for _, t := range translations {
+		if !t.prefix.Contains(addr) {
+			continue
+		}
+		inner := [4]byte(raw[t.at : t.at+4])
+		if t.inverted {
+			for i := range inner {
+				inner[i] = ^inner[i]
+			}
+		}
+		return netip.AddrFrom4(inner), true
 	}
 	return netip.Addr{}, false
 }

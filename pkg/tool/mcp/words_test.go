@@ -84,11 +84,18 @@ func TestAddressPolicy(t *testing.T) {
 		"multicast, IPv6":                 {"ff02::1", false, false},
 		"broadcast":                       {"255.255.255.255", false, false},
 		"reserved for the future of IPv4": {"240.0.0.1", false, false},
+		"metadata inside a site's NAT64":  {"64:ff9b:1::a9fe:a9fe", false, false},
+		"metadata, IPv4-compatible":       {"::169.254.169.254", false, false},
+		"metadata, IPv4-translated":       {"::ffff:0:a9fe:a9fe", false, false},
+		"metadata inside Teredo":          {"2001:0:102:304:0:0:5601:5601", false, false},
+		"public inside Teredo":            {"2001:0:102:304:0:0:a247:27dd", true, true},
+		"loopback, IPv4-compatible":       {"::127.0.0.1", false, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			addr := netip.MustParseAddr(tc.address)
-			for policy, want := range map[AddressPolicy]bool{{}: tc.closed, open: tc.open} {
+			for i, policy := range []AddressPolicy{{}, open} {
+				want := []bool{tc.closed, tc.open}[i]
 				err := policy.Check(addr)
 				if (err == nil) != want || err != nil && !errors.Is(err, ErrAddressRefused) {
 					t.Errorf("%+v: error %v, want admitted %t", policy, err, want)
