@@ -81,3 +81,11 @@ type Log interface {
 	Streams(ctx context.Context, namespace, session string) ([]Record, error)
 	Purge(ctx context.Context, namespace, session string) error
 }
+
+// Sweep says which records of a session are read together: those of the streams of one class that stand behind After and
+// not behind Until in the log.
+type Sweep struct {
+	Class              Class
+	Namespace, Session string
+	After, Until       uint64
+}

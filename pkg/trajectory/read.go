@@ -69,7 +69,12 @@ func (r *Reader) Refresh(ctx context.Context, b *Builder) error {
 	// Event streams come first: what a tool printed refers to its call.
 	slices.SortStableFunc(ends, func(x, y runevent.Record) int { return -cmp.Compare(x.Stream.Class, y.Stream.Class) })
 	var complete uint64
+	var class runevent.Class
 	for _, end := range ends {
+		if end.Stream.Class != class {
+			class = end.Stream.Class
+			r.sweep(ctx, b, ends, class)
+		}
 		complete = max(complete, end.Head.Position)
 		if err := r.extend(ctx, b, end); err != nil {
 			return err

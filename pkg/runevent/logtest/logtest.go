@@ -40,6 +40,7 @@ func Run(t *testing.T, newLog func(*testing.T) runevent.Log) {
 		"a purged session may begin again, byte for byte": beginAgain,
 		"an ended context stops every call":               cancelled,
 		"streams do not disturb each other":               parallel,
+		"a sweep has all streams of a session":            sweeps,
 	}
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) { test(t, newLog(t)) })

@@ -87,6 +87,36 @@ func (l *Log) Read(ctx context.Context, stream runevent.Stream, after int64, fn 
 	return nil
 }
 
+// Sweep calls fn with the records of a session's streams of one class, in the order of the log.
+func (l *Log) Sweep(ctx context.Context, s runevent.Sweep, fn func(runevent.Record) error) error {
+	if err := runevent.ValidateSession(s.Namespace, s.Session); err != nil {
+		return err
+	}
+	var swept []runevent.Record
+	l.mu.Lock()
+	for stream, records := range l.streams {
+		if stream.Class != s.Class || stream.Namespace != s.Namespace || stream.Session != s.Session {
+			continue
+		}
+		for _, rec := range records {
+			if rec.Head.Position > s.After && rec.Head.Position <= s.Until {
+				swept = append(swept, rec)
+			}
+		}
+	}
+	l.mu.Unlock()
+	slices.SortFunc(swept, func(a, b runevent.Record) int { return cmp.Compare(a.Head.Position, b.Head.Position) })
+	for _, rec := range swept {
+		if err := available(ctx); err != nil {
+			return err
+		}
+		if err := fn(clone(rec)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Last implements runevent.Log.
 func (l *Log) Last(ctx context.Context, stream runevent.Stream) (runevent.Record, error) {
 	if err := stream.Validate(); err != nil {

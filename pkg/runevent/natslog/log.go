@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -48,6 +49,8 @@ type Log struct {
 	hints *lru.Cache[runevent.Stream, hint]
 	// strides remembers where entries stand that are a multiple of runevent.Stride.
 	strides *lru.Cache[stride, uint64]
+	// noSweep is the Unix time in nanoseconds before which no sweep is tried.
+	noSweep atomic.Int64
 }
 
 var _ runevent.Log = (*Log)(nil)
