@@ -5,7 +5,7 @@
 #
 #   unit       packages whose tests start no server; those of our own logic under the race detector
 #   adapters   adapters on real NATS and S3 servers, and on model and tool servers that others wrote (needs Node)
-#   api        what a real API server says about types, samples and roles
+#   api        what a real API server says about types, samples and roles, and to a tool server that others wrote (needs Node)
 #   scenarios  whole stories on everything together (needs Node)
 #   page       the viewer's page in a headless Chromium (needs Node)
 #
@@ -104,6 +104,7 @@ run_adapters() {
 }
 
 run_api() {
+	hack/npm-tools.sh
 	services # tests that start a whole installation
 	wait_control_plane
 	say "API server"

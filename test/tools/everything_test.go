@@ -1,8 +1,8 @@
-// Package tools tests the MCP adapter against a server that others wrote: the protocol's reference server, in a
+// Package tools tests the MCP adapter against servers that others wrote, the protocol's reference server first, each in a
 // process of its own.
 //
-// Guarantees: it needs the server to be installed and fails, naming the make target, when it is not; the server listens
-// on loopback and ends with the test.
+// Guarantees: it needs the servers to be installed and fails, naming the make target, when one is not; they listen
+// on loopback and end with the test.
 package tools
 
 import (
