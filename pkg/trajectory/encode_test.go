@@ -71,6 +71,59 @@ func TestAnEntryIsWrittenAsEncodingJSONWouldWriteIt(t *testing.T) {
 	}
 }
 
+// What is written without a second look is what the redaction of all of it leaves.
+func FuzzEntriesAreRedacted(f *testing.F) {
+	for _, text := range []string{
+		"", "run.main.12", "an id", "https://u:p@h", "a=b", `a\b`, "say \"x\"", "gh", "ghp_abcdefghijklmnopqrstuvwxyz0123456789", "ghp_", "eyJhbGciOi.eyJzdWIi.x", "é",
+		"\x00", "\xff", "password", "Bearer abcdefghij", "hf_abcdefghijklmnopqrstuvwxyz", `"`, "\x7f", "AGE-SECRET-KEY-1abcdefgh", "a\tb",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		filled := Entry{}
+		fill(reflect.ValueOf(&filled).Elem(), 0)
+		fields := reflect.ValueOf(&filled).Elem()
+		setTexts(fields, "plain-text")
+		check := func(what string) {
+			want, err := Redact(filled.appendJSON(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := writer{}
+			if w.entry(&filled); string(w.out) != string(want) || w.err != nil {
+				t.Fatalf("%s:\n got %s\nwant %s", what, w.out, want)
+			}
+		}
+		check("plain texts")
+		for i := range fields.NumField() {
+			was := reflect.ValueOf(&filled).Elem().Field(i)
+			keep := reflect.New(was.Type()).Elem()
+			keep.Set(was)
+			if was.Kind() == reflect.Pointer {
+				was.Set(reflect.New(was.Type().Elem()))
+				was.Elem().Set(keep.Elem())
+			}
+			setTexts(was, text)
+			check(fields.Type().Field(i).Name)
+			was.Set(keep)
+		}
+	})
+}
+
+// setTexts sets every text within a value.
+func setTexts(v reflect.Value, text string) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Pointer:
+		setTexts(v.Elem(), text)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			setTexts(v.Field(i), text)
+		}
+	}
+}
+
 // fill sets every field of a value, pointers and one element of each list included.
 func fill(v reflect.Value, depth int) {
 	if depth > 8 || !v.CanSet() {

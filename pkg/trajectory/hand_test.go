@@ -168,7 +168,7 @@ func ofRun(uid string) func(*runevent.Event) {
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
 
 // short is an entry in short: type, event, sequences and status.
-func short(entries []trajectory.Entry) []string {
+func short(entries []*trajectory.Entry) []string {
 	out := make([]string, len(entries))
 	for i, e := range entries {
 		out[i] = fmt.Sprintf("%s %s #%d", e.Type, e.Event, e.Sequence)

@@ -77,7 +77,9 @@ func TestPages(t *testing.T) {
 				if (pages == 1) != (len(p.Runs) > 0) {
 					t.Errorf("page %d has %d runs", pages, len(p.Runs))
 				}
-				got = append(got, p.Entries...)
+				for _, e := range p.Entries {
+					got = append(got, *e)
+				}
 				if p.Next == "" {
 					after = p.Cursor
 					break
@@ -115,7 +117,7 @@ func TestIncrements(t *testing.T) {
 		for {
 			p := page(t, ix, cursor, 2)
 			for _, e := range p.Entries {
-				copied[e.ID] = e
+				copied[e.ID] = *e
 			}
 			for _, run := range p.Runs {
 				runs[run.UID] = run

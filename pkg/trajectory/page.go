@@ -16,10 +16,10 @@ var ErrCursorExpired = errors.New("the cursor's history is no longer there")
 
 // Page is one answer of the index.
 type Page struct {
-	Agents  []Agent
-	Runs    []Run
-	Entries []Entry
-	Untimed []Entry
+	Agents []Agent
+	Runs   []Run
+	// Entries and Untimed are the index's own: they must not be changed.
+	Entries, Untimed []*Entry
 	// Next goes on with the listing; empty on its last page. Cursor then stands for all that was listed.
 	Next, Cursor string
 }
@@ -94,7 +94,7 @@ func (ix *Index) Page(after string, limit int) (Page, error) {
 		return Page{}, err
 	}
 	rest := ix.listed[ix.after(c.After):]
-	page := Page{Agents: ix.Agents, Runs: []Run{}, Entries: make([]Entry, 0, min(limit, changedAfter(rest, c.Base))), Untimed: []Entry{}}
+	page := Page{Agents: ix.Agents, Runs: []Run{}, Entries: make([]*Entry, 0, min(limit, changedAfter(rest, c.Base))), Untimed: []*Entry{}}
 	if c.After == nil {
 		for _, r := range ix.runs {
 			if r.changed > c.Base {
@@ -114,10 +114,10 @@ func (ix *Index) Page(after string, limit int) (Page, error) {
 		}
 		last = n.place()
 		if last.Untimed {
-			page.Untimed = append(page.Untimed, n.Entry)
+			page.Untimed = append(page.Untimed, &n.Entry)
 			continue
 		}
-		page.Entries = append(page.Entries, n.Entry)
+		page.Entries = append(page.Entries, &n.Entry)
 	}
 	if more {
 		if page.Next, err = (cursor{cursorVersion, c.Session, c.Base, c.Until, &last, c.Imports}).encode(); err != nil {

@@ -55,7 +55,7 @@ func TestAnyStreamFolds(t *testing.T) {
 			for {
 				p := page(t, h.index(), cursor, 9)
 				for _, e := range append(p.Entries, p.Untimed...) {
-					copied[e.ID] = e
+					copied[e.ID] = *e
 				}
 				if cursor = p.Next; cursor == "" {
 					cursor = p.Cursor

@@ -8,8 +8,11 @@ import (
 
 // suspicious says whether a JSON string could hold one of the forms below. It is what most strings fail at once.
 func suspicious(raw []byte) bool {
-	return len(raw) > 5 && (bytes.ContainsAny(raw, "=:\\ ") || tokenStart(raw[1:len(raw)-1]))
+	return len(raw) > 5 && (bytes.ContainsAny(raw, suspiciousSigns) || tokenStart(raw[1:len(raw)-1]))
 }
+
+// suspiciousSigns are those of which each such form has one, unless it begins like a token.
+const suspiciousSigns = "=:\\ "
 
 var (
 	// bearer is the whole value of an Authorization header.
@@ -37,20 +40,20 @@ var issuers = []string{
 	"sk_live_", "sk_test_", "rk_live_", "rk_test_", "AIza", "hvs.", "hvb.", "npm_", "pypi-", "dop_v1_", "shpat_", "hf_", "eyJ", ageKey,
 }
 
-// issuerStarts are the first bytes of issuers.
-var issuerStarts = func() (starts [256]bool) {
+// issuersBy has issuers by their first bytes.
+var issuersBy = func() (by [256][]string) {
 	for _, prefix := range issuers {
-		starts[prefix[0]] = true
+		by[prefix[0]] = append(by[prefix[0]], prefix)
 	}
-	return starts
+	return by
 }()
 
 // tokenStart says whether a string begins like a token that says what it is.
 func tokenStart[T string | []byte](s T) bool {
-	if len(s) == 0 || !issuerStarts[s[0]] {
+	if len(s) == 0 {
 		return false
 	}
-	for _, prefix := range issuers {
+	for _, prefix := range issuersBy[s[0]] {
 		if len(s) > len(prefix) && string(s[:len(prefix)]) == prefix {
 			return true
 		}
