@@ -60,12 +60,13 @@ func BenchmarkColdIndex(b *testing.B) {
 func BenchmarkPage(b *testing.B) {
 	_, _, index := made(b)
 	b.ReportAllocs()
+	var raw []byte
 	for b.Loop() {
 		page, err := index.Page("", 5000)
 		if err != nil {
 			b.Fatal(err)
 		}
-		raw, err := trajectory.EncodeListing(struct{}{}, page.Entries, page.Untimed)
+		raw, err = trajectory.EncodeListing(raw[:0], struct{}{}, page.Entries, page.Untimed)
 		if err != nil {
 			b.Fatal(err)
 		}

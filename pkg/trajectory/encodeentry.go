@@ -1,34 +1,24 @@
 package trajectory
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/agentloop/agentloop/pkg/message"
 )
 
-// EncodeListing returns the JSON of a document that may leave: the members of head and the listed entries.
-func EncodeListing(head any, entries, untimed []*Entry) ([]byte, error) {
-	w := writer{out: []byte{'{'}}
+// EncodeListing appends to b the JSON of a document that may leave: the members of head and the listed entries.
+func EncodeListing(b []byte, head any, entries, untimed []*Entry) ([]byte, error) {
+	w := writer{out: append(b, '{')}
 	w.members(head)
-	w.listing("entries", entries)
-	w.listing("untimed", untimed)
-	w.listing("historicalEntries", untimed)
+	for _, list := range []struct {
+		name    string
+		entries []*Entry
+	}{{"entries", entries}, {"untimed", untimed}, {"historicalEntries", untimed}} {
+		w.list(list.name, len(list.entries), func(i int) { w.entry(list.entries[i]) })
+	}
 	w.raw(`}`)
 	return w.out, w.err
-}
-
-// listing writes entries. The first ones tell how much room the others take.
-func (w *writer) listing(name string, entries []*Entry) {
-	const sample = 64
-	begun := len(w.out)
-	w.list(name, len(entries), func(i int) {
-		if i == sample {
-			w.out = slices.Grow(w.out, (len(w.out)-begun)*(len(entries)-i)/i*17/16)
-		}
-		w.entry(entries[i])
-	})
 }
 
 // entry writes an entry: a listing has thousands of them. No member's name makes it a credential, so that only texts by

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/trajectory"
@@ -323,12 +324,19 @@ func (s *Server) getTrajectory(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	index := session.index
-	body, err := trajectory.EncodeListing(listingHead{
+	buf := listings.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
+	defer listings.Put(buf)
+	body, err := trajectory.EncodeListing((*buf)[:0], listingHead{
 		Session: session.summary, Agents: nonNil(page.Agents), Runs: page.Runs, Notices: nonNil(index.Notices), RealTime: index.RealTime,
 		Counts: index.Counts, Head: nonNil(index.Head), Next: page.Next, Cursor: page.Cursor,
 	}, page.Entries, page.Untimed)
+	*buf = body
 	return sendTagged(w, tag, body, err)
 }
+
+// listings are the buffers in which pages of the index are made: each is some megabytes long, and would soon be garbage as large
+// as an index.
+var listings = sync.Pool{New: func() any { return new([]byte) }}
 
 // unstarted are the session's runs that ended before a worker had them: they left no run event. Resources are only asked
 // for when the session counts more runs than the log has.
