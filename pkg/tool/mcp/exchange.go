@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,6 +37,8 @@ type facts struct {
 	// status is the HTTP status of the answer, 0 for none; retryAfter its Retry-After header.
 	status     int
 	retryAfter string
+	// id is the JSON-RPC id of the request, as it was sent.
+	id []byte
 	// session says that the request named a session.
 	session bool
 	// fault is why the answer is unusable, when it was the round tripper that found out.
@@ -107,14 +110,15 @@ func (ex *exchange) overflow() {
 	}
 }
 
-// result is the "result" member of the captured answer, nil when there is none. It has the exact numbers and the key
-// order that the SDK's decoded form has lost.
+// result is the "result" member of the captured answer, nil when there is none, or when the answer is one to another
+// request. It has the exact numbers and the key order that the SDK's decoded form has lost.
 func (f facts) result() json.RawMessage {
 	var reply struct {
 		ID     json.RawMessage `json:"id"`
 		Result json.RawMessage `json:"result"`
+		Error  json.RawMessage `json:"error"`
 	}
-	if len(f.answer) == 0 || json.Unmarshal(f.answer, &reply) != nil || len(reply.ID) == 0 || len(reply.Result) == 0 {
+	if len(f.answer) == 0 || json.Unmarshal(f.answer, &reply) != nil || !bytes.Equal(reply.ID, f.id) || len(reply.Result) == 0 || present(reply.Error) {
 		return nil
 	}
 	return reply.Result

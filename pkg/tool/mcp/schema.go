@@ -19,6 +19,8 @@ const (
 	// maxSchemaWork bounds the subschemas that a check visits, each reference followed: a small schema can ask for an
 	// endless amount of work through references that double at each level.
 	maxSchemaWork = 20_000
+	// maxCheckWork bounds the same for one call, whose arguments may hold many values that each subschema is asked about.
+	maxCheckWork = 20_000_000
 	// maxComplaints bounds the errors of one check that the model is told.
 	maxComplaints = 10
 )
@@ -114,7 +116,11 @@ func joinObject(members []member) json.RawMessage {
 
 // checker checks arguments against a tool's schema before they are sent. A nil checker accepts everything: the server
 // checks again, so that a schema that cannot be checked here is no reason to lose the tool.
-type checker struct{ schema *jsonschema.Schema }
+type checker struct {
+	schema *jsonschema.Schema
+	// work is how many subschemas a value is checked against at most.
+	work int
+}
 
 // refuse loads nothing: a schema comes from a server and must not make this process read files or URLs.
 type refuse struct{}
@@ -125,11 +131,15 @@ func (refuse) Load(string) (any, error) {
 }
 
 // newChecker returns nil for schemas that cannot be checked: with patterns that Go does not know, references to other
-// documents, recursion, or too much work.
+// documents, documents within the document, recursion, or too much work.
 func newChecker(parameters json.RawMessage) *checker {
 	const location = "urn:parameters"
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(parameters))
-	if err != nil || !affordable(doc) {
+	if err != nil {
+		return nil
+	}
+	cost := costOf(doc)
+	if cost > maxSchemaWork {
 		return nil
 	}
 	compiler := jsonschema.NewCompiler()
@@ -141,7 +151,7 @@ func newChecker(parameters json.RawMessage) *checker {
 	if err != nil {
 		return nil
 	}
-	return &checker{schema: schema}
+	return &checker{schema: schema, work: cost}
 }
 
 // complaints says what is wrong with the arguments, in the order of their places; nil when nothing is.
@@ -152,6 +162,9 @@ func (c *checker) complaints(arguments json.RawMessage) []string {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(arguments))
 	if err != nil {
 		return []string{"they are no valid JSON"}
+	}
+	if c.work*values(value) > maxCheckWork {
+		return nil
 	}
 	var invalid *jsonschema.ValidationError
 	if !errors.As(c.schema.Validate(value), &invalid) {
@@ -178,15 +191,43 @@ func (c *checker) complaints(arguments json.RawMessage) []string {
 	return texts
 }
 
-// affordable says that checking against the schema visits a bounded number of subschemas, whatever the arguments.
-func affordable(doc any) bool {
+// values counts what is in a JSON value, itself included.
+func values(value any) int {
+	total := 1
+	switch value := value.(type) {
+	case map[string]any:
+		for _, v := range value {
+			total += values(v)
+		}
+	case []any:
+		for _, v := range value {
+			total += values(v)
+		}
+	}
+	return total
+}
+
+// costOf is how many subschemas one value is checked against at most, whatever it is.
+func costOf(doc any) int {
 	w := work{root: doc, cost: map[string]int{}}
-	return w.of(doc) <= maxSchemaWork
+	root, _ := doc.(map[string]any)
+	dialect, _ := root["$schema"].(string)
+	w.oldest = strings.Contains(dialect, "draft-04")
+	total := 1
+	for key, value := range root {
+		if key == "$schema" || w.names(key) {
+			continue // of the document itself
+		}
+		total = min(unaffordable, total+w.member(key, value))
+	}
+	return total
 }
 
 // work counts the nodes of a schema with its references followed.
 type work struct {
 	root any
+	// oldest says that the schema is of the dialect in which an id is written without a dollar sign.
+	oldest bool
 	// cost is the work of each reference's target; a negative one is being counted.
 	cost map[string]int
 }
@@ -199,15 +240,7 @@ func (w *work) of(node any) int {
 	switch node := node.(type) {
 	case map[string]any:
 		for key, value := range node {
-			ref, isText := value.(string)
-			if isText && (key == "$dynamicRef" || key == "$recursiveRef") {
-				return unaffordable
-			}
-			if isText && key == "$ref" {
-				total = min(unaffordable, total+w.follow(ref))
-				continue
-			}
-			total = min(unaffordable, total+w.of(value))
+			total = min(unaffordable, total+w.member(key, value))
 		}
 	case []any:
 		for _, value := range node {
@@ -215,6 +248,23 @@ func (w *work) of(node any) int {
 		}
 	}
 	return total
+}
+
+// names says that the member is the name of a document: references beside and below it mean that document's definitions.
+func (w *work) names(key string) bool { return key == "$id" || key == "id" && w.oldest }
+
+// member counts one member of an object.
+func (w *work) member(key string, value any) int {
+	text, isText := value.(string)
+	switch {
+	case !isText:
+		return w.of(value)
+	case key == "$ref":
+		return w.follow(text)
+	case key == "$dynamicRef", key == "$recursiveRef", key == "$schema", w.names(key):
+		return unaffordable
+	}
+	return 1
 }
 
 // follow counts what a reference leads to. A cycle has no bound: how deep it goes is up to the arguments.

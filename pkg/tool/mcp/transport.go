@@ -112,7 +112,13 @@ func (t *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	named := out.Header.Get("Mcp-Session-Id") != "" || isOld(ctx) && req.Method == http.MethodPost
-	ex.note(func(f *facts) { f.session = named })
+	want, id := expects(req)
+	ex.note(func(f *facts) {
+		f.session = named
+		if id != nil {
+			f.id = id
+		}
+	})
 	resp, err := t.base.RoundTrip(out)
 	if err != nil {
 		cancel()
@@ -120,7 +126,7 @@ func (t *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp.Body = &closer{ReadCloser: resp.Body, cancel: cancel}
-	if err := t.judge(ex, resp, expects(req)); err != nil {
+	if err := t.judge(ex, resp, want); err != nil {
 		_ = resp.Body.Close() // nobody wants the rest
 		ex.note(func(f *facts) { f.fault = err })
 		return nil, err
@@ -138,20 +144,19 @@ const (
 	listening                    // the event stream of the old transport, which its reader bounds
 )
 
-func expects(req *http.Request) expectation {
+// expects says what a request is answered with, and its JSON-RPC id, nil when it has none.
+func expects(req *http.Request) (expectation, []byte) {
 	switch {
 	case req.Method == http.MethodGet && isOld(req.Context()):
-		return listening
+		return listening, nil
 	case req.Method == http.MethodGet:
-		return stream
-	case isOld(req.Context()):
-		return nothing
+		return stream, nil
 	case req.Method != http.MethodPost || req.GetBody == nil:
-		return nothing
+		return nothing, nil
 	}
 	body, err := req.GetBody()
 	if err != nil {
-		return nothing
+		return nothing, nil
 	}
 	defer func() { _ = body.Close() }() // bytes in memory
 	var call struct {
@@ -159,9 +164,12 @@ func expects(req *http.Request) expectation {
 		Method string          `json:"method"`
 	}
 	if json.NewDecoder(body).Decode(&call) != nil || len(call.ID) == 0 || call.Method == "" {
-		return nothing
+		return nothing, nil
 	}
-	return reply
+	if isOld(req.Context()) {
+		return nothing, call.ID
+	}
+	return reply, call.ID
 }
 
 // judge looks at an answer before the SDK does. An error means that the SDK must not see it.

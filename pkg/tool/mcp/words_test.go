@@ -163,13 +163,28 @@ func FuzzDeclare(f *testing.F) {
 
 // doubling is a small schema whose references ask for 2^levels checks.
 func doubling(levels int) string {
+	return `{"type":"object","properties":{"a":{"$ref":"#/$defs/d0"}},"$defs":{` + definitions(levels) + `}}`
+}
+
+func definitions(levels int) string {
 	var b strings.Builder
-	b.WriteString(`{"type":"object","properties":{"a":{"$ref":"#/$defs/d0"}},"$defs":{`)
 	for i := range levels {
 		fmt.Fprintf(&b, `"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]},`, i, i+1, i+1)
 	}
-	fmt.Fprintf(&b, `"d%d":{"type":"string"}}}`, levels)
+	fmt.Fprintf(&b, `"d%d":{"type":"string"}`, levels)
 	return b.String()
+}
+
+// disguised is a schema whose references seem to mean a harmless definition of the document, and really mean those of a
+// document within it, which ask for 2^40 checks.
+var disguised = `{"type":"object","properties":{"a":{"$id":"urn:inner","allOf":[{"$ref":"#/$defs/d0"}],"$defs":{` + definitions(40) + `}}},"$defs":{"d0":{},` + decoys(40) + `}}`
+
+func decoys(levels int) string {
+	var parts []string
+	for i := range levels {
+		parts = append(parts, fmt.Sprintf(`"d%d":{}`, i+1))
+	}
+	return strings.Join(parts, ",")
 }
 
 func TestSchemasThatCannotBeCheckedAcceptEverything(t *testing.T) {
@@ -177,20 +192,23 @@ func TestSchemasThatCannotBeCheckedAcceptEverything(t *testing.T) {
 		schema  string
 		checked bool
 	}{
-		"plain":                          {`{"type":"object","properties":{"a":{"type":"string"}}}`, true},
-		"draft-07":                       {`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"a":{"type":"string"}}}`, true},
-		"references inside":              {`{"type":"object","properties":{"a":{"$ref":"#/$defs/s"}},"$defs":{"s":{"type":"string"}}}`, true},
-		"few references that double":     {doubling(5), true},
-		"many references that double":    {doubling(40), false},
-		"recursion":                      {`{"type":"object","properties":{"a":{"type":"string"},"next":{"$ref":"#/$defs/n"}},"$defs":{"n":{"properties":{"next":{"$ref":"#/$defs/n"}}}}}`, false},
-		"recursion to the root":          {`{"type":"object","properties":{"a":{"type":"string"},"next":{"$ref":"#"}}}`, false},
-		"a pattern with a lookbehind":    {`{"type":"object","properties":{"a":{"type":"string","pattern":"(?<=x)y"}}}`, false},
-		"a reference to a file":          {`{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`, false},
-		"a reference to a URL":           {`{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1:1/x"}}}`, false},
-		"an unknown dialect":             {`{"$schema":"http://example.com/dialect","type":"object","properties":{"a":{"type":"string"}}}`, false},
-		"dynamic references":             {`{"type":"object","properties":{"a":{"$dynamicRef":"#x"}}}`, false},
-		"not a schema":                   {`{"type":"object","properties":{"a":{"type":"strange"}}}`, false},
-		"a reference that leads nowhere": {`{"type":"object","properties":{"a":{"$ref":"#/$defs/none"}}}`, false},
+		"plain":                           {`{"type":"object","properties":{"a":{"type":"string"}}}`, true},
+		"draft-07":                        {`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"a":{"type":"string"}}}`, true},
+		"references inside":               {`{"type":"object","properties":{"a":{"$ref":"#/$defs/s"}},"$defs":{"s":{"type":"string"}}}`, true},
+		"few references that double":      {doubling(5), true},
+		"many references that double":     {doubling(40), false},
+		"recursion":                       {`{"type":"object","properties":{"a":{"type":"string"},"next":{"$ref":"#/$defs/n"}},"$defs":{"n":{"properties":{"next":{"$ref":"#/$defs/n"}}}}}`, false},
+		"recursion to the root":           {`{"type":"object","properties":{"a":{"type":"string"},"next":{"$ref":"#"}}}`, false},
+		"a pattern with a lookbehind":     {`{"type":"object","properties":{"a":{"type":"string","pattern":"(?<=x)y"}}}`, false},
+		"a reference to a file":           {`{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`, false},
+		"a reference to a URL":            {`{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1:1/x"}}}`, false},
+		"an unknown dialect":              {`{"$schema":"http://example.com/dialect","type":"object","properties":{"a":{"type":"string"}}}`, false},
+		"dynamic references":              {`{"type":"object","properties":{"a":{"$dynamicRef":"#x"}}}`, false},
+		"not a schema":                    {`{"type":"object","properties":{"a":{"type":"strange"}}}`, false},
+		"a document within the document":  {disguised, false},
+		"the same, in the oldest dialect": {strings.ReplaceAll(`{"$schema":"http://json-schema.org/draft-04/schema#",`+disguised[1:], "$id", "id"), false},
+		"a field that is named id":        {`{"type":"object","properties":{"a":{"type":"string"},"id":{"type":"string"},"$id":{"type":"string"}}}`, true},
+		"a reference that leads nowhere":  {`{"type":"object","properties":{"a":{"$ref":"#/$defs/none"}}}`, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
