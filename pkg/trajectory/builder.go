@@ -72,8 +72,8 @@ type node struct {
 	stream runevent.Stream
 	// first is the sequence of its first record: with the capture time it is the node's place in the listing.
 	first int64
-	// records are the sequences of its records.
-	records []int64
+	// records are its records.
+	records []recordAt
 	// changed is the log position of the record that changed it last.
 	changed uint64
 	// stateRef is the committed state that held at its defining record.
@@ -85,6 +85,12 @@ type node struct {
 	part  int
 	// supplement is, of a tool call without parameters, the imported entry that has them.
 	supplement *node
+}
+
+// recordAt is a record of a node's stream and where the log has it.
+type recordAt struct {
+	sequence int64
+	position uint64
 }
 
 // runKey names a run by the agent whose stream it is in: no other stream's records can change it.
@@ -325,7 +331,7 @@ func (b *Builder) edit(at int, head runevent.Head) *node {
 // join adds the record to the node at a place.
 func (b *Builder) join(at int, f fact) *node {
 	n := b.edit(at, f.head)
-	n.records = append(n.records, f.head.Sequence)
+	n.records = append(n.records, recordAt{f.head.Sequence, f.head.Position})
 	if f.file != nil {
 		n.spans = append(n.spans, f.span)
 	}

@@ -131,6 +131,7 @@ func (d *detail) open(ctx context.Context, id string) error {
 		return ErrNoEntry
 	}
 	d.node, d.window = n, newWindow(d.reader.log)
+	d.window.single(ctx, append(d.index.outputs(n), n, d.index.failure(n))...)
 	return d.fill(ctx)
 }
 
@@ -160,7 +161,8 @@ func (d *detail) readEvents(ctx context.Context) error {
 	if d.node.file != nil {
 		return d.readImported(ctx)
 	}
-	for _, sequence := range d.node.records {
+	for _, at := range d.node.records {
+		sequence := at.sequence
 		record, ok, err := d.window.record(ctx, d.node.stream, sequence)
 		if err != nil {
 			return err
@@ -235,10 +237,18 @@ func (d *detail) content(ctx context.Context) error {
 	return nil
 }
 
+// failure is the node that says why an input has no response; nil when it has one, or neither.
+func (ix *Index) failure(input *node) *node {
+	if n, ok := ix.find(input.AnswerID); ok && n.Type != TypeModelOutput {
+		return n
+	}
+	return nil
+}
+
 // answer adds to an unanswered input why it has no response.
 func (d *detail) answer(ctx context.Context) error {
-	n, ok := d.index.find(d.node.AnswerID)
-	if !ok || n.Type == TypeModelOutput {
+	n := d.index.failure(d.node)
+	if n == nil {
 		return nil
 	}
 	record, ok, err := d.window.record(ctx, n.stream, n.Sequence)

@@ -97,7 +97,7 @@ func (b *Builder) record(s *stream, f fact) {
 // node makes the entry that a record defines.
 func (b *Builder) node(s *stream, f fact, kind Type) node {
 	event := f.event()
-	n := node{stream: s.name, first: f.head.Sequence, records: []int64{f.head.Sequence}, changed: f.head.Position, stateRef: s.stateRef}
+	n := node{stream: s.name, first: f.head.Sequence, records: []recordAt{{f.head.Sequence, f.head.Position}}, changed: f.head.Position, stateRef: s.stateRef}
 	n.Entry = Entry{
 		ID: entryID(s.name, f.head.Sequence), Agent: f.agent, Type: kind, Event: eventName(event), Sequence: f.head.Sequence,
 		Turn: event.Evidence.Turn, RequestExecutionID: event.Evidence.RequestExecutionID, ResponseID: event.Evidence.ResponseID,

@@ -280,10 +280,10 @@ func (d *detail) readImported(ctx context.Context) error {
 			return err
 		}
 		if raw == nil || !json.Valid(raw) {
-			d.note(Notice{Code: CodeCorrupt, Digest: n.file.Body.Digest, From: n.records[i], To: n.records[i], Message: "The imported file is missing or damaged at this place."})
+			d.note(Notice{Code: CodeCorrupt, Digest: n.file.Body.Digest, From: n.records[i].sequence, To: n.records[i].sequence, Message: "The imported file is missing or damaged at this place."})
 			continue
 		}
-		d.Events = append(d.Events, RunEvent{Stream: n.file.Path, Sequence: n.records[i], Event: raw})
+		d.Events = append(d.Events, RunEvent{Stream: n.file.Path, Sequence: n.records[i].sequence, Event: raw})
 		payload, err := d.payload(ctx, raw)
 		if err != nil {
 			return err
@@ -294,7 +294,7 @@ func (d *detail) readImported(ctx context.Context) error {
 		}
 		item := record.Items[n.part]
 		d.items = append(d.items, item)
-		d.events = append(d.events, runevent.Entry{Sequence: n.records[i], Event: item.Event})
+		d.events = append(d.events, runevent.Entry{Sequence: n.records[i].sequence, Event: item.Event})
 	}
 	return nil
 }

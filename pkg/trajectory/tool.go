@@ -147,8 +147,8 @@ func outputOf(ix *Index, input *node) string {
 func (d *detail) toolOutput(ctx context.Context) error {
 	var events []runevent.Entry
 	for _, n := range d.index.outputs(d.node) {
-		for _, sequence := range n.records {
-			record, ok, err := d.window.record(ctx, n.stream, sequence)
+		for _, at := range n.records {
+			record, ok, err := d.window.record(ctx, n.stream, at.sequence)
 			if err != nil {
 				return err
 			}

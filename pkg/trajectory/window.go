@@ -24,7 +24,9 @@ type window struct {
 	mu     sync.Mutex
 	chunks map[chunkKey][]runevent.Record
 	used   []chunkKey // least recently used first
-	bytes  int
+	// singles are records that were read alone.
+	singles map[runevent.Stream][]runevent.Record
+	bytes   int
 	// objects are those of imported files that were read last, the newest last. One is read at a time.
 	reading sync.Mutex
 	objects []keptObject
@@ -37,6 +39,42 @@ type chunkKey struct {
 
 func newWindow(log Log) *window { return &window{log: log, chunks: map[chunkKey][]runevent.Record{}} }
 
+// Placed is what a log may be besides. Records returns a stream's records whose sequences and positions are given, in that
+// order; in the place of one that does not stand there, or that the log cannot find now, a zero Record.
+type Placed interface {
+	Records(ctx context.Context, stream runevent.Stream, places []runevent.Head) ([]runevent.Record, error)
+}
+
+// maxSingles is how many records of a stream are read alone; more are read as chunks.
+const maxSingles = 32
+
+// single reads the few records of nodes alone, where the log can: a chunk is hundreds of records. What is not read now is
+// read when it is wanted. Nodes may be nil.
+func (w *window) single(ctx context.Context, nodes ...*node) {
+	log, ok := w.log.(Placed)
+	if !ok {
+		return
+	}
+	wanted := map[runevent.Stream][]runevent.Head{}
+	for _, n := range nodes {
+		if n == nil || n.file != nil {
+			continue
+		}
+		for _, at := range n.records {
+			wanted[n.stream] = append(wanted[n.stream], runevent.Head{Sequence: at.sequence, Position: at.position})
+		}
+	}
+	w.singles = map[runevent.Stream][]runevent.Record{}
+	for stream, places := range wanted {
+		if len(places) > maxSingles {
+			continue
+		}
+		if records, err := log.Records(ctx, stream, places); err == nil {
+			w.singles[stream] = records
+		}
+	}
+}
+
 // errEnough ends a read early.
 var errEnough = errors.New("enough")
 
@@ -44,6 +82,11 @@ var errEnough = errors.New("enough")
 func (w *window) record(ctx context.Context, stream runevent.Stream, sequence int64) (runevent.Record, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for _, record := range w.singles[stream] {
+		if record.Head.Sequence == sequence {
+			return record, true, nil
+		}
+	}
 	key := chunkKey{stream, (sequence - 1) / chunkLength}
 	chunk, ok := w.chunks[key]
 	if !ok || len(chunk) == 0 || chunk[len(chunk)-1].Head.Sequence < sequence {

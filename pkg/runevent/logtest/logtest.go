@@ -41,6 +41,7 @@ func Run(t *testing.T, newLog func(*testing.T) runevent.Log) {
 		"an ended context stops every call":               cancelled,
 		"streams do not disturb each other":               parallel,
 		"a sweep has all streams of a session":            sweeps,
+		"records are found where they stand":              singles,
 	}
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) { test(t, newLog(t)) })

@@ -68,3 +68,34 @@ func sweeps(t *testing.T, log runevent.Log) {
 		t.Errorf("%d calls, error %v; want the function's own after one", calls, err)
 	}
 }
+
+// singles holds a log to what reading records by their places is, when it can.
+func singles(t *testing.T, log runevent.Log) {
+	placed, ok := log.(interface {
+		Records(ctx context.Context, stream runevent.Stream, places []runevent.Head) ([]runevent.Record, error)
+	})
+	if !ok {
+		return
+	}
+	stream, other := NewStream(), NewStream()
+	all := Fill(t, log, stream, runevent.Head{}, 5)
+	stranger := Fill(t, log, other, runevent.Head{}, 1)[0]
+	at := func(sequence int64, position uint64) runevent.Head {
+		return runevent.Head{Sequence: sequence, Position: position}
+	}
+	got, err := placed.Records(bounded(t), stream, []runevent.Head{
+		at(4, all[3].Head.Position), at(1, all[0].Head.Position), at(3, all[1].Head.Position), at(1, stranger.Head.Position), at(6, stranger.Head.Position+1000),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]runevent.Record{all[3], all[0], {}, {}, {}}, got, cmp.AllowUnexported(cas.Digest{})); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+	if got, err := placed.Records(bounded(t), stream, nil); err != nil || len(got) != 0 {
+		t.Errorf("none: %v, %v", got, err)
+	}
+	if _, err := placed.Records(bounded(t), runevent.Stream{}, nil); !errors.Is(err, runevent.ErrInvalid) {
+		t.Errorf("no stream: %v", err)
+	}
+}

@@ -117,6 +117,27 @@ func (l *Log) Sweep(ctx context.Context, s runevent.Sweep, fn func(runevent.Reco
 	return nil
 }
 
+// Records returns the stream's records at the given places, in that order, and a zero Record for each that is not there.
+func (l *Log) Records(ctx context.Context, stream runevent.Stream, places []runevent.Head) ([]runevent.Record, error) {
+	if err := stream.Validate(); err != nil {
+		return nil, err
+	}
+	if err := available(ctx); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]runevent.Record, len(places))
+	for i, place := range places {
+		for _, rec := range l.streams[stream] {
+			if rec.Head.Sequence == place.Sequence && rec.Head.Position == place.Position {
+				out[i] = clone(rec)
+			}
+		}
+	}
+	return out, nil
+}
+
 // Last implements runevent.Log.
 func (l *Log) Last(ctx context.Context, stream runevent.Stream) (runevent.Record, error) {
 	if err := stream.Validate(); err != nil {

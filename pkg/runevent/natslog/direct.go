@@ -76,6 +76,49 @@ func (l *Log) directGet(ctx context.Context, req getRequest) ([]runevent.Record,
 	}
 }
 
+// Records returns the stream's records at the given places, in that order, and a zero Record for each that the replica which
+// answers does not have there: it may be behind, or a backup was restored. Positions belong to the log that they were read from.
+func (l *Log) Records(ctx context.Context, stream runevent.Stream, places []runevent.Head) ([]runevent.Record, error) {
+	if err := stream.Validate(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.opts.APITimeout)
+	defer cancel()
+	inbox := l.nc.NewInbox()
+	answers := make(chan *nats.Msg, len(places))
+	sub, err := l.nc.ChanSubscribe(inbox, answers)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", stream, err)
+	}
+	defer func() { _ = sub.Unsubscribe() }() // fails only on a closed connection
+	for _, place := range places {
+		body, err := json.Marshal(getRequest{Sequence: place.Position})
+		if err != nil {
+			return nil, err
+		}
+		if err := l.nc.PublishRequest(jetstream.DefaultAPIPrefix+"DIRECT.GET."+l.opts.Stream, inbox, body); err != nil {
+			return nil, fmt.Errorf("read %s: %w", stream, err)
+		}
+	}
+	got := map[uint64]runevent.Record{}
+	for range places {
+		msg, err := answered(ctx, answers)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", stream, err)
+		}
+		if rec, err := directRecord(msg); err == nil && rec.Stream == stream {
+			got[rec.Head.Position] = rec
+		}
+	}
+	out := make([]runevent.Record, len(places))
+	for i, place := range places {
+		if rec := got[place.Position]; rec.Head.Sequence == place.Sequence {
+			out[i] = rec
+		}
+	}
+	return out, nil
+}
+
 // batchEnd is what may follow the messages of a batch: the mark of its end, or that nobody answers.
 const batchEnd = 2
 
