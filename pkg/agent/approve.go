@@ -32,14 +32,20 @@ func (l *loop) wait(ctx context.Context, why *waiting) error {
 	return ErrWaiting
 }
 
-// waits returns a *waiting when one of the calls cannot be made yet.
+// waits returns a *waiting when one of the calls cannot be made yet, or is made by another run. People come first.
 func (l *loop) waits(calls []message.Block) error {
+	var delegated error
 	for _, call := range calls {
-		if l.state.Run.Tools[call.ID].Waits() {
+		progress := l.state.Run.Tools[call.ID]
+		switch {
+		case progress == nil || progress.Result != nil:
+		case progress.Approval.Open():
 			return &waiting{session.PhaseApproval}
+		case l.byName[call.Name].Delegates:
+			delegated = &waiting{session.PhaseToolCall}
 		}
 	}
-	return nil
+	return delegated
 }
 
 // ask records which calls need a person's approval, all of them at once, and takes the decisions that there are. Each is

@@ -355,6 +355,9 @@ func (l *loop) closeCalls(ctx context.Context, cut *interrupted) ([]message.Mess
 			continue
 		}
 		text := textStopped
+		if progress := l.state.Run.Tools[call.ID]; progress != nil && progress.Child != nil {
+			text = textChildStopped
+		}
 		if progress := l.state.Run.Tools[call.ID]; progress != nil && progress.Attempts > 0 && progress.Result == nil {
 			text = textInterrupted
 			if err := l.unknown(ctx, cut.answer, call); err != nil {

@@ -37,6 +37,9 @@ func (l *loop) withBuiltIn(set tool.Set, want *session.ToolSet) tool.Set {
 		return set
 	}
 	host := Host{Others: set.Definitions(), Skills: l.cfg.Loadable, Skill: l.skill, Result: l.wholeResult}
+	if l.deps.Children != nil {
+		host.Subagents = l.cfg.Subagents
+	}
 	if want != nil {
 		host.Known = append([]tool.Definition{}, want.Tools...) // not nil: a run without tools goes on without
 	}

@@ -397,8 +397,8 @@ func (l *loop) finished() (bool, error) {
 	if limit := l.cfg.Limits.MaxTurns; limit > 0 && run.Committed >= limit {
 		return false, &Failure{Reason: ReasonMaxTurns, Message: fmt.Sprintf("the run made %d turns, limits.maxTurns is %d", run.Committed, limit)}
 	}
-	if limit := l.cfg.Limits.MaxTotalTokens; limit > 0 && run.Usage.Total() >= limit {
-		return false, &Failure{Reason: ReasonTokenLimit, Message: fmt.Sprintf("the run used %d tokens, limits.maxTotalTokens is %d", run.Usage.Total(), limit)}
+	if used, limit := run.Usage.Total()+run.Delegated.Total(), l.cfg.Limits.MaxTotalTokens; limit > 0 && used >= limit {
+		return false, &Failure{Reason: ReasonTokenLimit, Message: fmt.Sprintf("the run used %d tokens, limits.maxTotalTokens is %d", used, limit)}
 	}
 	usage := l.state.Usage()
 	if limit := l.cfg.Limits.SessionMaxTotalTokens; limit > 0 && usage.Total() >= limit {

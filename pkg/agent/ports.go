@@ -27,7 +27,8 @@ var (
 	ErrHandBack = errors.New("worker is stopping")
 )
 
-// ErrWaiting is returned when the run waits for a person and needs no worker until somebody has decided. The log says so.
+// ErrWaiting is returned when the run waits for people, or for runs that it delegated to, and needs no worker until then.
+// The log says so.
 var ErrWaiting = errors.New("run waits without a worker")
 
 // ErrLost is returned when another worker has taken the run over: nothing more may be written for it.
@@ -114,6 +115,30 @@ type Decision struct {
 	Approver, Reason string
 }
 
+// Children makes the runs that a run delegates to.
+type Children interface {
+	// Ensure makes the child's run, unless there is one, and says what is known of it. The error of one that can never be
+	// made is a *Failure, whose message the model reads.
+	Ensure(ctx context.Context, child Child) (ChildState, error)
+}
+
+// Child is a task that is delegated to a subagent.
+type Child struct {
+	// Name is the run's, and Key its agent key: both are the same for the same call of the same run.
+	Name, Key string
+	// Agent is the subagent's name, CallID the call that delegates, Task what it asks for.
+	Agent, CallID, Task string
+	// MaxTurns and MaxTotalTokens bound the run; 0 for no bound of its own.
+	MaxTurns       int
+	MaxTotalTokens int64
+}
+
+// ChildState is what is known of a child besides its log. Ended is true for one that has ended, for the reason Reason.
+type ChildState struct {
+	Ended  bool
+	Reason string
+}
+
 // Host is what a run hands to the tools that the program itself has. Its functions may be called until the run ends, by
 // several goroutines at a time.
 type Host struct {
@@ -121,6 +146,8 @@ type Host struct {
 	Known []tool.Definition
 	// Others are the definitions of the run's other tools.
 	Others []tool.Definition
+	// Subagents are what the run may delegate to.
+	Subagents []session.Subagent
 	// Skills are what the model may load.
 	Skills []session.LoadableSkill
 	// Skill reads one of Skills as it was when the run began. It returns ErrNoSkill for any other id.
@@ -140,8 +167,8 @@ var (
 	ErrNotCut = errors.New("the result was not cut")
 )
 
-// Deps are the ports and injected sources that the loop uses. None may be nil but Approvals, BuiltIn, Estimator, View,
-// Calibrations and Chaos.
+// Deps are the ports and injected sources that the loop uses. None may be nil but Approvals, Children, BuiltIn, Estimator,
+// View, Calibrations and Chaos.
 type Deps struct {
 	Log   runevent.Log
 	Store cas.Store
@@ -149,6 +176,8 @@ type Deps struct {
 	Tools Tools
 	// Approvals tells what people decide; nil when nobody can be asked, so that calls which need it are denied.
 	Approvals Approvals
+	// Children makes the runs of subagents; nil when a run cannot delegate.
+	Children Children
 	// BuiltIn makes the tools that need no server; nil for none. It does no I/O.
 	BuiltIn func(Host) tool.Set
 	Now     func() time.Time

@@ -26,6 +26,8 @@ const (
 	textDenied      = "The tool call was denied by a person."
 	textExpired     = "The tool call was denied: nobody approved it in time."
 	textStopped     = "The tool call was not run: the run ended first."
+
+	textChildStopped = "The subagent was stopped: the run ended first."
 )
 
 // runTools brings every call of the answer to a result and returns the results in call order. What an earlier worker
@@ -53,12 +55,18 @@ func (l *loop) runTools(ctx context.Context, answer answered) ([]message.Message
 		return results, err
 	}
 	if l.concurrent(calls) {
+		if err := l.delegate(ctx, answer, calls); err != nil {
+			return results, err
+		}
 		if err := l.runConcurrently(ctx, answer, calls, results); err != nil {
 			return results, err
 		}
 		return results, l.waits(calls)
 	}
 	for i, call := range calls {
+		if err := l.delegate(ctx, answer, calls[i:i+1]); err != nil {
+			return results, err
+		}
 		if err := l.waits(calls[i : i+1]); err != nil {
 			return results, err
 		}

@@ -38,6 +38,8 @@ type world struct {
 	calibrations Calibrations
 	// approvals tell what people decide; nil when nobody can be asked.
 	approvals Approvals
+	// children makes the runs of subagents; nil when a run cannot delegate.
+	children Children
 	// chaos, when set, is called at every point of the loop.
 	chaos func(string)
 }
@@ -224,7 +226,7 @@ func (w *world) deps() Deps {
 	return Deps{
 		Log: w.log, Store: w.store, Model: w.model, Tools: w.tools, Now: w.clock.Now, Sleep: w.clock.Sleep,
 		NewID: func() string { w.ids++; return fmt.Sprintf("exec-%d", w.ids) },
-		Live:  func(l Live) { w.live = append(w.live, l) }, Logger: slog.New(slog.DiscardHandler), Chaos: w.chaos, Calibrations: w.calibrations, Approvals: w.approvals,
+		Live:  func(l Live) { w.live = append(w.live, l) }, Logger: slog.New(slog.DiscardHandler), Chaos: w.chaos, Calibrations: w.calibrations, Approvals: w.approvals, Children: w.children,
 	}
 }
 

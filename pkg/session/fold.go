@@ -104,6 +104,8 @@ type ToolProgress struct {
 	Unknown bool
 	// Approval is what is known of a person's decision about the call; nil when nobody was asked.
 	Approval *Approval
+	// Child is the run that the call was delegated to; nil for a call that was not.
+	Child *Child
 	// Result is the result's event; nil while there is none.
 	Result *runevent.Event
 }
@@ -124,7 +126,17 @@ type Approval struct {
 func (a *Approval) Open() bool { return a != nil && a.Decision == runevent.DecisionRequested }
 
 // Waits says whether the call waits for something that needs no worker.
-func (p *ToolProgress) Waits() bool { return p != nil && p.Result == nil && p.Approval.Open() }
+func (p *ToolProgress) Waits() bool {
+	return p != nil && p.Result == nil && (p.Approval.Open() || p.Child != nil)
+}
+
+// Child is a run that a call was delegated to.
+type Child struct {
+	// Agent is the agent key of its stream, RunName the name of its AgentRun.
+	Agent, RunName string
+	// Ended says that the log has its end.
+	Ended bool
+}
 
 // Waited is how long the run has waited without a worker until now.
 func (r *RunProgress) Waited(now time.Time) time.Duration {
@@ -160,12 +172,12 @@ func (s *State) Counters() RunCounters {
 	return counters
 }
 
-// Usage is the session's usage so far.
+// Usage is the session's usage so far, with the tokens of the runs that were delegated to and have ended.
 func (s *State) Usage() Totals {
 	if s.Run == nil {
 		return s.Earlier
 	}
-	return s.Earlier.Plus(s.Run.Usage)
+	return s.Earlier.Plus(s.Run.Usage).PlusTokens(s.Run.Delegated)
 }
 
 // Ended says whether the run is known to have ended.
@@ -431,9 +443,25 @@ func (s *State) tool(event runevent.Event) {
 		s.Run.Phase = PhaseToolCall
 	case runevent.TypeToolUnknown:
 		progress.Unknown = true
+	case runevent.TypeSubagentStarted:
+		progress.Child = &Child{Agent: event.Agent, RunName: event.RunName}
+		s.Run.Phase = PhaseToolCall
+	case runevent.TypeSubagentFinished:
+		s.childEnded(progress, event)
 	case runevent.TypeToolResult:
 		progress.Result = &event
 	}
+}
+
+// childEnded takes the first end of a run that was delegated to.
+func (s *State) childEnded(progress *ToolProgress, event runevent.Event) {
+	if progress.Child == nil || progress.Child.Ended {
+		return
+	}
+	ended := *progress.Child
+	ended.Ended = true
+	progress.Child = &ended
+	s.Run.Delegated.Add(event.Usage)
 }
 
 // Clone returns a copy that can be moved on without changing s.

@@ -52,6 +52,19 @@ type RunConfig struct {
 	Calibrate bool   `json:"calibrate,omitempty"`
 	// Title asks for a title of the session after its first prompt.
 	Title bool `json:"title,omitempty"`
+	// Subagents are what the run may delegate to, and Depth how far below the session's own agent it stands: 0 for that one.
+	Subagents []Subagent `json:"subagents,omitempty"`
+	Depth     int        `json:"depth,omitempty"`
+}
+
+// Subagent is an agent that a run may delegate tasks to.
+type Subagent struct {
+	Name string `json:"name"`
+	// Description tells the delegating model what it is for.
+	Description string `json:"description"`
+	// MaxTurns bounds the turns of one task, MaxParallel how many tasks may be under way at once; 0 for no bound.
+	MaxTurns    int `json:"maxTurns,omitempty"`
+	MaxParallel int `json:"maxParallel,omitempty"`
 }
 
 // LoadableSkill names a Skill that the model may load, and the Skill object that it is read from.
@@ -276,6 +289,8 @@ type RunCounters struct {
 	Recovered int `json:"recovered,omitempty"`
 	// WaitedMillis is how long the run has waited without a worker, in milliseconds: its active time stood still.
 	WaitedMillis int64 `json:"waitedMillis,omitempty"`
+	// Delegated is the usage of the runs that it delegated to and that have ended; its requests count those runs.
+	Delegated Totals `json:"delegated,omitzero"`
 	// Decided names the latest decisions about the run's calls that were taken, oldest first, at most maxDecided.
 	Decided []string `json:"decided,omitempty"`
 }
@@ -326,6 +341,20 @@ func (t Totals) Plus(o Totals) Totals {
 		Input: sum(t.Input, o.Input), Output: sum(t.Output, o.Output), CacheRead: sum(t.CacheRead, o.CacheRead),
 		CacheWrite: sum(t.CacheWrite, o.CacheWrite), Reasoning: sum(t.Reasoning, o.Reasoning),
 	}
+}
+
+// PlusTokens returns t with the tokens of o.
+func (t Totals) PlusTokens(o Totals) Totals {
+	o.Requests, o.RequestsWithoutUsage = 0, 0
+	return t.Plus(o)
+}
+
+// Reported returns the sums as the usage of one event; nil when no request reported any.
+func (t Totals) Reported() *message.Usage {
+	if t.Input == nil && t.Output == nil {
+		return nil
+	}
+	return &message.Usage{Input: t.Input, Output: t.Output, CacheRead: t.CacheRead, CacheWrite: t.CacheWrite, Reasoning: t.Reasoning}
 }
 
 // sum adds counts of which either may be missing.

@@ -95,6 +95,7 @@ func testState() AgentState {
 			Attempt: 2, Worker: "worker-1", Config: ref("config", cas.MediaRunConfig), StartedAt: started, Accepted: true, Turn: 2, ToolCalls: 3,
 			Requests: 3, Usage: Totals{Requests: 3, RequestsWithoutUsage: 1, Input: count(1200), Output: count(80), CacheRead: count(0)},
 			LastContext: ref("context", cas.MediaContext), LastLimit: count(4096), Compactions: 1, Recovered: 2, WaitedMillis: 90500, Decided: []string{"9a31c0de"},
+			Delegated: Totals{Requests: 2, RequestsWithoutUsage: 1, Input: count(90), Output: count(9), CacheRead: count(8), CacheWrite: count(7), Reasoning: count(6)},
 		},
 		Recent: []string{"7f0c"}, Snapshots: []cas.Ref{*ref("snapshot", cas.MediaSnapshot)}, Sections: ref("sections", cas.MediaSections),
 		Checkpoint: ref("checkpoint", cas.MediaCheckpoint), ToolSet: ref("tools", cas.MediaToolSet), Model: ModelIdentity{Provider: "models", API: provider.APIAnthropicMessages, ID: "demo"},
@@ -117,7 +118,8 @@ func golden() map[string]any {
 			Compaction: Compaction{Automatic: true, ThresholdPercent: 85, Model: &provider.Model{
 				Provider: "small", API: provider.APIOpenAIChat, ID: "mini", ContextWindow: 64000, MaxTokens: 2048, Thinking: provider.ThinkingNone,
 			}},
-			OverflowRecovery: true, Estimator: "scan", Calibrate: true, Title: true,
+			OverflowRecovery: true, Estimator: "scan", Calibrate: true, Title: true, Depth: 1,
+			Subagents: []Subagent{{Name: "reviewer", Description: "reads changes", MaxTurns: 50, MaxParallel: 4}},
 		},
 		"skill": Skill{V: ObjectVersion, ID: "review", Revision: "sha256:11", Name: "review", Instructions: "Read <twice>.", Files: []SkillFile{
 			{Name: "logo.png", Size: 3, Binary: true}, {Name: "words.md", Size: 9, Text: "Be plain."},

@@ -32,6 +32,8 @@ type Definition struct {
 	// RequiresApproval says that a person must approve each call, within ApprovalSeconds; 0 for whenever they come to it.
 	RequiresApproval bool
 	ApprovalSeconds  int
+	// Delegates says that the engine makes a run of each call itself.
+	Delegates bool
 	// Nested are the tools that a call of this one may call itself, which no model sees declared; empty for most tools.
 	Nested []Definition
 }
@@ -47,6 +49,7 @@ type storedDefinition struct {
 	RetrySafe        bool         `json:"retrySafe,omitempty"`
 	RequiresApproval bool         `json:"requiresApproval,omitempty"`
 	ApprovalSeconds  int          `json:"approvalSeconds,omitempty"`
+	Delegates        bool         `json:"delegates,omitempty"`
 	Nested           []Definition `json:"nested,omitempty"`
 }
 
@@ -56,7 +59,7 @@ func (d Definition) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	err := enc.Encode(storedDefinition{d.Tool, d.Server, d.RemoteName, d.ReadOnly, d.Idempotent, d.RetrySafe, d.RequiresApproval, d.ApprovalSeconds, d.Nested})
+	err := enc.Encode(storedDefinition{d.Tool, d.Server, d.RemoteName, d.ReadOnly, d.Idempotent, d.RetrySafe, d.RequiresApproval, d.ApprovalSeconds, d.Delegates, d.Nested})
 	return bytes.TrimSuffix(buf.Bytes(), []byte{'\n'}), err
 }
 
@@ -66,7 +69,7 @@ func (d *Definition) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &stored); err != nil {
 		return err
 	}
-	*d = Definition{stored.Tool, stored.Server, stored.RemoteName, stored.ReadOnly, stored.Idempotent, stored.RetrySafe, stored.RequiresApproval, stored.ApprovalSeconds, stored.Nested}
+	*d = Definition{stored.Tool, stored.Server, stored.RemoteName, stored.ReadOnly, stored.Idempotent, stored.RetrySafe, stored.RequiresApproval, stored.ApprovalSeconds, stored.Delegates, stored.Nested}
 	return nil
 }
 
@@ -90,7 +93,7 @@ func (d Definition) RepeatableAfter(begun []string) bool {
 }
 
 // Concurrent says whether calls may run beside others of the same message.
-func (d Definition) Concurrent() bool { return d.ReadOnly || d.RetrySafe }
+func (d Definition) Concurrent() bool { return d.ReadOnly || d.RetrySafe || d.Delegates }
 
 // Call is one tool call of an assistant message.
 type Call struct {

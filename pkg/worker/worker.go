@@ -220,7 +220,7 @@ func (w *Worker) execute(parent, ctx context.Context, item Item) (result agent.R
 		return agent.Result{}, err
 	}
 	deps := w.Deps
-	deps.Model, deps.Tools, deps.Approvals = job.Deps.Model, job.Deps.Tools, job.Deps.Approvals
+	deps.Model, deps.Tools, deps.Approvals, deps.Children = job.Deps.Model, job.Deps.Tools, job.Deps.Approvals, job.Deps.Children
 	deps.Live = func(event agent.Live) {
 		if w.Live != nil {
 			w.Live(item, event)

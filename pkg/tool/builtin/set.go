@@ -27,6 +27,7 @@ const (
 	Now        = "now"
 	LoadSkill  = "load_skill"
 	ReadResult = "read_result"
+	Delegate   = "delegate"
 )
 
 // MaxResult bounds the text of one result, in bytes.
@@ -35,6 +36,8 @@ const MaxResult = 64 << 10
 // kind is one built-in tool.
 type kind struct {
 	name, description, parameters string
+	// define, when set, makes the definition instead of the texts above. The engine itself makes runs of its calls.
+	define func(agent.Host) tool.Definition
 	// wanted says whether a run declares it.
 	wanted func(agent.Host) bool
 	call   func(*set, context.Context, tool.Call) (tool.Result, error)
@@ -57,13 +60,14 @@ var kinds = []kind{
 		description: "Reads on in an earlier tool result that was cut.",
 		parameters:  `{"type":"object","properties":{"callId":{"type":"string","description":"as the mark of the cut says"},"offset":{"type":"integer","minimum":0,"description":"first byte to read"},"limit":{"type":"integer","minimum":1,"maximum":60000,"description":"bytes to read; 30000 if absent"}},"required":["callId"],"additionalProperties":false}`,
 	},
+	{name: Delegate, wanted: hasSubagents, define: delegate, call: (*set).delegated},
 }
 
 func hasSkills(h agent.Host) bool { return len(h.Skills) > 0 }
 
 // anyTool holds for a run that has something to call anyway: to a plain conversation, a provider's overhead for tools would
 // be the greater part of its input.
-func anyTool(h agent.Host) bool { return len(h.Others) > 0 || hasSkills(h) }
+func anyTool(h agent.Host) bool { return len(h.Others) > 0 || hasSkills(h) || hasSubagents(h) }
 
 // New returns what makes the set of a run; clock tells the time.
 func New(clock func() time.Time) func(agent.Host) tool.Set {
@@ -99,10 +103,16 @@ func (s *set) declared(k kind) (tool.Definition, bool) {
 		}
 		return s.host.Known[at], true
 	}
+	if !k.wanted(s.host) {
+		return tool.Definition{}, false
+	}
+	if k.define != nil {
+		return k.define(s.host), true
+	}
 	return tool.Definition{
 		Tool:     message.Tool{Name: k.name, Description: k.description, Parameters: json.RawMessage(k.parameters)},
 		ReadOnly: true, Idempotent: true, RetrySafe: true,
-	}, k.wanted(s.host)
+	}, true
 }
 
 // Definitions implements tool.Set.
