@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/pkg/kube"
 	"github.com/agentloop/agentloop/pkg/runevent"
 )
 
@@ -105,6 +106,9 @@ func (r *AgentRunReconciler) observe(ctx context.Context, run *api.AgentRun) (ru
 		return facts, nil
 	}
 	r.observeLog(&facts)
+	if err := r.observeParent(ctx, &facts); err != nil {
+		return facts, err
+	}
 	if !run.DeletionTimestamp.IsZero() {
 		facts.namespaceEnding, err = namespaceEnding(ctx, r.Client, run.Namespace)
 	}
@@ -124,7 +128,7 @@ func namespaceEnding(ctx context.Context, reader client.Reader, name string) (bo
 func (r *AgentRunReconciler) observeLog(facts *runFacts) {
 	storage, log := r.Health.Down()
 	facts.unsaved = storage || log
-	stream := mainStream(facts.session)
+	stream := runStream(facts.run, facts.session)
 	facts.log = r.Heads.Get(stream, contentOf(facts.session))
 	if facts.passed() {
 		facts.past = r.Heads.Past(stream, string(facts.run.UID))
@@ -155,12 +159,37 @@ func mainStream(s *api.AgentSession) runevent.Stream {
 	return runevent.Stream{Class: runevent.ClassRun, Namespace: s.Namespace, Session: s.HistoryUID(), Key: runevent.MainAgent}
 }
 
+// runStream is the stream of the agent that the run is of.
+func runStream(run *api.AgentRun, s *api.AgentSession) runevent.Stream {
+	stream := mainStream(s)
+	stream.Key = kube.AgentKey(run)
+	return stream
+}
+
+// observeParent looks for the run that delegated to a subagent's.
+func (r *AgentRunReconciler) observeParent(ctx context.Context, facts *runFacts) error {
+	call := facts.run.Spec.Parent
+	if call == nil {
+		return nil
+	}
+	parent := &api.AgentRun{}
+	err := r.Get(ctx, client.ObjectKey{Namespace: facts.run.Namespace, Name: call.RunRef.Name}, parent)
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return fmt.Errorf("get the parent: %w", err)
+	case string(parent.UID) == call.RunRef.UID:
+		facts.parent = parent
+	}
+	return nil
+}
+
 // act puts the decision into effect, but for the status.
 func (r *AgentRunReconciler) act(ctx context.Context, run *api.AgentRun, facts runFacts, d runDecision) error {
 	if d.done {
 		r.Admission.Done(client.ObjectKeyFromObject(run))
 		if facts.past.Known {
-			r.Heads.DropPast(mainStream(facts.session), string(run.UID))
+			r.Heads.DropPast(runStream(run, facts.session), string(run.UID))
 		}
 	}
 	if d.item != nil {
@@ -173,10 +202,14 @@ func (r *AgentRunReconciler) act(ctx context.Context, run *api.AgentRun, facts r
 	if d.remove {
 		return client.IgnoreNotFound(r.Delete(ctx, run, client.Preconditions{UID: &run.UID}))
 	}
-	if !d.own && !d.hold && !d.release {
+	if d.done && facts.session != nil && run.Spec.Parent != nil {
+		r.Heads.Drop(runStream(run, facts.session)) // it had this run only
+	}
+	if !d.own && !d.hold && !d.release && !d.cancel {
 		return nil
 	}
 	changed := run.DeepCopy()
+	changed.Spec.Cancel = run.Spec.Cancel || d.cancel
 	if d.release {
 		controllerutil.RemoveFinalizer(changed, api.FinalizerRun)
 	}

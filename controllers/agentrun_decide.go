@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
-	"github.com/agentloop/agentloop/pkg/runevent"
+	"github.com/agentloop/agentloop/pkg/kube"
 	"github.com/agentloop/agentloop/pkg/worker"
 )
 
@@ -22,6 +22,8 @@ type runFacts struct {
 	run *api.AgentRun
 	// session is nil when no session of that name exists.
 	session *api.AgentSession
+	// parent is the run that delegated to this one; nil for none, and for one that is gone.
+	parent *api.AgentRun
 	// siblings are the session's runs, this one among them.
 	siblings []api.AgentRun
 	// log is what the run's stream says. past is what it said when the run ended, if that is in the log and another run
@@ -44,6 +46,8 @@ type verdict struct{ reason, message string }
 type runDecision struct {
 	// own sets the owner reference; hold adds the finalizer, release takes it off; remove deletes the run.
 	own, hold, release, remove bool
+	// cancel sets spec.cancel: the run that delegated to this one has ended, or is about to.
+	cancel bool
 	// item is the work item that the run needs; done says that it needs none any more.
 	item *worker.Item
 	done bool
@@ -63,6 +67,24 @@ func decideRun(f runFacts) runDecision {
 	if f.run.IsFinished() {
 		return decideFinished(f)
 	}
+	d := f.unfinished()
+	d.cancel = f.abandoned() && !f.run.Spec.Cancel && f.run.DeletionTimestamp.IsZero()
+	return d
+}
+
+// abandoned says whether nobody waits for the run's answer any more: it is a subagent's, and the run that delegated to it
+// has ended, is about to, or is gone.
+func (f runFacts) abandoned() bool {
+	switch {
+	case f.session == nil || f.run.Spec.Parent == nil:
+		return false
+	case f.parent == nil:
+		return true
+	}
+	return f.parent.IsFinished() || f.parent.Spec.Cancel || !f.parent.DeletionTimestamp.IsZero()
+}
+
+func (f runFacts) unfinished() runDecision {
 	if end := f.unrecorded(); end != nil {
 		return f.over(*end)
 	}
@@ -222,8 +244,11 @@ func (f runFacts) invalid() string {
 	if other := f.compacting(); other != "" {
 		return fmt.Sprintf("run %s compacts the session already: wait for its end", other)
 	}
-	if f.run.Spec.Agent != api.AgentMain {
-		return "subagent runs are not offered by this version: set agent to main and remove parent"
+	if call := f.run.Spec.Parent; call != nil && call.RunRef.UID == "" {
+		return "parent.runRef.uid is missing: the runs of subagents are made by workers, for calls of delegate"
+	}
+	if agent := f.run.Spec.Agent; agent != api.AgentMain && !slices.ContainsFunc(f.session.Spec.Subagents, func(s api.Subagent) bool { return s.Name == agent }) {
+		return fmt.Sprintf("the session declares no subagent %s: add it to spec.subagents of the AgentSession", agent)
 	}
 	for _, id := range f.run.Spec.Skills {
 		if !slices.ContainsFunc(f.session.Spec.Skills, func(s api.Skill) bool { return s.ID == id }) {
@@ -264,7 +289,7 @@ func (f runFacts) notReady() string {
 func (f runFacts) item(kind worker.Kind) *worker.Item {
 	return &worker.Item{
 		Namespace: f.run.Namespace, RunUID: string(f.run.UID), RunName: f.run.Name, SessionUID: f.session.HistoryUID(),
-		SessionName: f.session.Name, AgentKey: runevent.MainAgent, Kind: kind,
+		SessionName: f.session.Name, AgentKey: kube.AgentKey(f.run), Kind: kind,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
 	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/kube"
 	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/session"
 )
@@ -72,6 +73,27 @@ func notReady(reason string) func(*runFacts) {
 
 const abandoned = "the namespace is being deleted and the stores do not answer: how far the run came is not recorded"
 
+// delegatedTo makes a run that of a subagent, for a call of the run "parent".
+func delegatedTo(run *api.AgentRun, agent string) {
+	run.Spec.Agent = agent
+	run.Spec.Parent = &api.ParentCall{RunRef: api.RunRef{Name: "parent", UID: "uid-parent"}, ToolCallID: "call_1"}
+}
+
+// child makes the run one of a subagent, whose parent is live; the session declares the subagent helper.
+func child(agent string) func(*runFacts) {
+	return func(f *runFacts) {
+		delegatedTo(f.run, agent)
+		f.parent = newRun("parent")
+		f.session.Spec.Subagents = []api.Subagent{{Name: "helper", Description: "helps", MaxDepth: 1}}
+		f.log.State = session.Empty(kube.AgentKey(f.run))
+	}
+}
+
+// end makes a run a finished one.
+func end(run *api.AgentRun) {
+	run.Status.Conditions = append(run.Status.Conditions, metav1.Condition{Type: api.ConditionFinished, Status: metav1.ConditionTrue, Reason: "Completed"})
+}
+
 // behind puts an unfinished older run before the run.
 func behind(change ...func(*api.AgentRun)) func(*runFacts) {
 	return func(f *runFacts) {
@@ -112,7 +134,7 @@ func terminal(event runevent.Event) func(*session.RunProgress) {
 func brief(d runDecision) map[string]string {
 	out := map[string]string{}
 	for name, set := range map[string]bool{
-		"own": d.own, "hold": d.hold, "release": d.release, "remove": d.remove, "done": d.done, "leaving": d.leaving,
+		"cancel": d.cancel, "own": d.own, "hold": d.hold, "release": d.release, "remove": d.remove, "done": d.done, "leaving": d.leaving,
 	} {
 		if set {
 			out[name] = "yes"
@@ -195,7 +217,7 @@ func TestDecideWaitingRun(t *testing.T) {
 			})),
 			waits("waiting for a worker", "hold", "yes"),
 		},
-		"a run behind one of another agent goes": {facts(behind(func(r *api.AgentRun) { r.Spec.Agent = "reviewer" })), waits("waiting for a worker", "hold", "yes")},
+		"a run behind one of another agent goes": {facts(behind(func(r *api.AgentRun) { delegatedTo(r, "reviewer") })), waits("waiting for a worker", "hold", "yes")},
 		"a run behind a held one waits, whatever the numbers say": {
 			facts(func(f *runFacts) { f.run.Status.Ordinal = 1 }, behind(func(r *api.AgentRun) { r.Status.Ordinal, r.Finalizers = 5, []string{api.FinalizerRun} })),
 			waits("an earlier run of the session has not ended"),
@@ -256,10 +278,17 @@ func TestDecideWaitingRun(t *testing.T) {
 			facts(behind(func(r *api.AgentRun) { r.Spec.Operation = api.OperationCompact }), compacts),
 			ends("InvalidInput", "run older compacts the session already: wait for its end"),
 		},
-		"a subagent": {
-			facts(func(f *runFacts) { f.run.Spec.Agent = "reviewer" }),
-			ends("InvalidInput", "subagent runs are not offered by this version: set agent to main and remove parent"),
+		"a subagent that is not declared": {
+			facts(child("reviewer")), ends("InvalidInput", "the session declares no subagent reviewer: add it to spec.subagents of the AgentSession"),
 		},
+		"a subagent that no call asked for": {
+			facts(child("helper"), func(f *runFacts) { f.run.Spec.Parent.RunRef.UID = "" }),
+			ends("InvalidInput", "parent.runRef.uid is missing: the runs of subagents are made by workers, for calls of delegate"),
+		},
+		"a subagent beside its parent":      {facts(behind(), child("helper")), waits("waiting for a worker", "hold", "yes")},
+		"a subagent without its parent":     {facts(child("helper"), func(f *runFacts) { f.parent = nil }), waits("waiting for a worker", "hold", "yes", "cancel", "yes")},
+		"a subagent whose parent ended":     {facts(child("helper"), func(f *runFacts) { end(f.parent) }), waits("waiting for a worker", "hold", "yes", "cancel", "yes")},
+		"a subagent whose parent is ending": {facts(child("helper"), func(f *runFacts) { f.parent.Spec.Cancel = true }), waits("waiting for a worker", "hold", "yes", "cancel", "yes")},
 		"its namespace ends": {
 			facts(held, deletedRun, namespaceEnds(time.Second)), stopping("Cancelling", "cancelled before it started", "again", "10s"),
 		},

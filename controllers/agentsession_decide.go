@@ -161,20 +161,30 @@ func (f sessionFacts) unsettled() int {
 	return n
 }
 
-// expired are finished runs beyond the number that is kept, those with a time to live of their own left out.
+// expired are finished runs beyond the number that is kept, those with a time to live of their own left out. The run of a
+// subagent is kept as long as the one that delegated to it, and does not count.
 func (f sessionFacts) expired() []*api.AgentRun {
-	if f.session.Spec.History.KeepRuns == nil {
-		return nil
-	}
-	var finished []*api.AgentRun
+	var finished, gone []*api.AgentRun
 	for i := range f.runs {
-		if run := &f.runs[i]; run.IsFinished() && run.DeletionTimestamp.IsZero() && run.Spec.TTLSecondsAfterFinished == nil {
+		run := &f.runs[i]
+		switch {
+		case !run.IsFinished() || !run.DeletionTimestamp.IsZero():
+		case run.Spec.Parent != nil && !f.has(run.Spec.Parent.RunRef.UID):
+			gone = append(gone, run)
+		case run.Spec.Parent == nil && run.Spec.TTLSecondsAfterFinished == nil:
 			finished = append(finished, run)
 		}
 	}
+	if f.session.Spec.History.KeepRuns == nil {
+		return gone
+	}
 	oldest(finished)
 	surplus := len(finished) - int(*f.session.Spec.History.KeepRuns)
-	return finished[:max(0, surplus)]
+	return append(gone, finished[:max(0, surplus)]...)
+}
+
+func (f sessionFacts) has(runUID string) bool {
+	return slices.ContainsFunc(f.runs, func(run api.AgentRun) bool { return string(run.UID) == runUID })
 }
 
 func (f sessionFacts) status() *api.AgentSessionStatus {

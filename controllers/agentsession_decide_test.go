@@ -274,6 +274,13 @@ func TestSessionActs(t *testing.T) {
 			sessionAt(keepOne, with(runIn("b", finishedAt(0), func(r *api.AgentRun) { r.Status.Ordinal = 2 }), runIn("a", finishedAt(0), func(r *api.AgentRun) { r.Status.Ordinal = 1 }))),
 			pairs("status", "yes", "expired", "a"),
 		},
+		"a subagent's run is kept with its parent": {
+			sessionAt(keepOne, with(runIn("parent", finishedAt(3)), runIn("child", finishedAt(0), func(r *api.AgentRun) { delegatedTo(r, "helper") }))),
+			pairs("status", "yes"),
+		},
+		"a subagent's run goes with its parent": {
+			sessionAt(keepOne, with(runIn("child", finishedAt(0), func(r *api.AgentRun) { delegatedTo(r, "helper") }))), pairs("status", "yes", "expired", "child"),
+		},
 		"all runs are kept": {sessionAt(func(f *sessionFacts) { f.session.Spec.History.KeepRuns = nil }, with(runIn("a", finishedAt(0)))), pairs("status", "yes")},
 	}
 	for name, tc := range cases {

@@ -71,7 +71,7 @@ func slim(s session.State) session.State {
 func waitingCalls(all map[string]*session.ToolProgress) map[string]*session.ToolProgress {
 	var waiting map[string]*session.ToolProgress
 	for id, progress := range all {
-		if progress.Waits() {
+		if progress.Waits() || progress.Delegated() {
 			if waiting == nil {
 				waiting = map[string]*session.ToolProgress{}
 			}
@@ -212,6 +212,13 @@ func (h *Heads) DropPast(stream runevent.Stream, runUID string) {
 	if t := h.streams[stream]; t != nil {
 		delete(t.past, runUID)
 	}
+}
+
+// Drop stops following a stream, until somebody asks about it again.
+func (h *Heads) Drop(stream runevent.Stream) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.streams, stream)
 }
 
 // Forget stops following the streams of a session, until somebody asks about them again.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/pkg/kube"
 )
 
 // first says whether no unfinished run of the same agent stands before this one. A run that may be on the work queue
@@ -11,7 +12,7 @@ import (
 func (f runFacts) first() bool {
 	for i := range f.siblings {
 		other := &f.siblings[i]
-		if other.UID == f.run.UID || other.Spec.Agent != f.run.Spec.Agent || other.IsFinished() {
+		if other.UID == f.run.UID || kube.AgentKey(other) != kube.AgentKey(f.run) || other.IsFinished() {
 			continue
 		}
 		if held := hasFinalizer(other); held != hasFinalizer(f.run) {

@@ -21,6 +21,7 @@ import (
 	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/kube"
 	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/session"
@@ -203,8 +204,9 @@ func (w *wiring) next(ctx context.Context, namespace, sessionName string) []reco
 	var out []reconcile.Request
 	seen, numbered := map[string]bool{}, true
 	for _, run := range runs {
-		wake := hasFinalizer(run) || !seen[run.Spec.Agent] || numbered && run.Status.Ordinal == 0
-		seen[run.Spec.Agent] = seen[run.Spec.Agent] || !hasFinalizer(run)
+		key := kube.AgentKey(run)
+		wake := hasFinalizer(run) || !seen[key] || numbered && run.Status.Ordinal == 0
+		seen[key] = seen[key] || !hasFinalizer(run)
 		numbered = numbered && run.Status.Ordinal != 0
 		if wake {
 			out = append(out, requestFor(run))

@@ -50,7 +50,7 @@ func line() []client.Object {
 	return []client.Object{
 		run("ended", 1, finishedAt(0)), run("queued", 2, heldRun), run("next", 3), run("later", 4), run("last", 5),
 		run("new", 0, unnumbered(1)), run("newer", 0, unnumbered(2)),
-		run("helper", 6, func(r *api.AgentRun) { r.Spec.Agent = "helper" }),
+		run("helper", 6, func(r *api.AgentRun) { delegatedTo(r, "helper") }),
 		run("other", 1, func(r *api.AgentRun) { r.Spec.SessionRef.Name = "another" }),
 	}
 }

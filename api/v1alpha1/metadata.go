@@ -6,6 +6,9 @@ const (
 	// create sessions, but not read Secrets, from sending any Secret of the namespace to a URL of their choice.
 	LabelCredential = GroupName + "/credential"
 
+	// LabelParent on the AgentRun of a subagent is the UID of the run that delegates to it.
+	LabelParent = GroupName + "/parent"
+
 	// AnnotationForceDelete with the value "true" on a terminating AgentSession lets it go although its history could not
 	// be purged. It is for stores that are gone for ever; what was not purged stays where it is.
 	AnnotationForceDelete = GroupName + "/force-delete"

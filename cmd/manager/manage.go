@@ -242,7 +242,7 @@ func (p *parts) worker(ctx context.Context, mgr ctrl.Manager) (*worker.Worker, e
 			ID: p.workerID, MaxConcurrentRuns: p.maxConcurrentRuns, Heartbeat: p.heartbeat, DrainTimeout: p.drainTimeout, RetryDelay: 2 * time.Second,
 		},
 		Queue: p.queue, Cancels: cancels, Logger: p.logger,
-		Source: &kube.Source{Reader: mgr.GetAPIReader(), Model: engine.model, Tools: engine.tools, Now: time.Now},
+		Source: &kube.Source{Reader: mgr.GetAPIReader(), Creator: mgr.GetClient(), Model: engine.model, Tools: engine.tools, Now: time.Now},
 		Live:   func(item worker.Item, event agent.Live) { p.publish(live, item, event) },
 		Deps: agent.Deps{
 			Log: p.log, Store: p.store, Now: time.Now, NewID: uuid.NewString, Sleep: options.Sleep, Logger: p.logger, Chaos: chaos,

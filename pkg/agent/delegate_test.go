@@ -107,7 +107,7 @@ func TestDelegates(t *testing.T) {
 		t.Fatal(diff)
 	}
 	state, _ := w.state()
-	if state.Run.Phase != session.PhaseToolCall || state.Run.Waiting == "" || !state.Run.Tools["d-0"].Waits() {
+	if state.Run.Phase != session.PhaseToolCall || state.Run.Waiting == "" || !state.Run.Tools["d-0"].Delegated() {
 		t.Errorf("phase %q, waiting for %q", state.Run.Phase, state.Run.Waiting)
 	}
 	for name, child := range n.made {

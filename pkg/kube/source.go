@@ -13,7 +13,6 @@ import (
 	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/projection"
 	"github.com/agentloop/agentloop/pkg/provider"
-	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/session"
 	"github.com/agentloop/agentloop/pkg/worker"
 )
@@ -28,6 +27,8 @@ type Source struct {
 	// Listed are called for what a cache has shown already, and may read from the same one; of Secrets and ConfigMaps there
 	// is none.
 	Reader client.Reader
+	// Creator makes the runs of subagents; nil when runs cannot delegate.
+	Creator client.Writer
 	// Model makes the client of an endpoint, Tools the connections of a run. Neither does any I/O.
 	Model func(Endpoint) (provider.Streamer, error)
 	Tools func(agent.Run, []ToolServer) agent.Tools
@@ -47,7 +48,7 @@ func (s *Source) Load(ctx context.Context, item worker.Item) (worker.Job, error)
 		return worker.Job{}, err
 	}
 	job := worker.Job{Run: agent.Run{
-		Namespace: item.Namespace, Name: run.Name, UID: string(run.UID), SessionUID: item.SessionUID, AgentKey: runevent.MainAgent,
+		Namespace: item.Namespace, Name: run.Name, UID: string(run.UID), SessionUID: item.SessionUID, AgentKey: AgentKey(run),
 		Operation: string(run.Spec.Operation),
 	}}
 	owner := &api.AgentSession{}
@@ -66,7 +67,17 @@ func (s *Source) Load(ctx context.Context, item worker.Item) (worker.Job, error)
 	case owner.Spec.Suspend && !begun(run): // it was queued before the session was suspended
 		return worker.Job{}, notReady(api.SessionReasonSuspended, "AgentSession %s is suspended", owner.Name)
 	}
-	if err := l.fill(&job, run, owner); err != nil {
+	if s.Creator != nil {
+		job.Deps.Children = &children{source: s, parent: run}
+	}
+	view, err := l.as(run, owner)
+	if err := refuse(&job, run, err); err != nil {
+		return worker.Job{}, err
+	}
+	if view == nil { // it is refused, and whatever it had begun with stands in its log
+		view = owner
+	}
+	if err := l.fill(&job, run, view); err != nil {
 		return l.unready(job, run, err)
 	}
 	return job, nil
@@ -77,6 +88,8 @@ type loader struct {
 	*Source
 	ctx       context.Context //nolint:containedctx // lives for one call
 	namespace string
+	// depth is how far below the session's own agent the run stands; as finds it.
+	depth int
 	// loadable are the skills that the model may load; config reads them.
 	loadable []session.Skill
 }
@@ -261,6 +274,7 @@ func (l *loader) config(run *api.AgentRun, owner *api.AgentSession, target *api.
 			ActiveDeadlineSeconds: int64(run.Spec.Limits.ActiveDeadlineSeconds), SessionMaxTotalTokens: owner.Spec.MaxTotalTokens,
 			RetryMaxAttempts: int(target.Spec.Retry.MaxAttempts), RetryMaxDelaySeconds: int(target.Spec.Retry.MaxDelaySeconds),
 		},
+		Depth: l.depth, Subagents: l.subagents(owner),
 		OverflowRecovery: owner.Spec.OverflowRecovery != api.Disabled, Title: owner.Spec.Title == api.TitleAuto,
 		Estimator: estimators[declared.Estimator], Calibrate: declared.Calibrate == api.Enabled,
 	}

@@ -41,7 +41,9 @@ type cluster struct {
 	provider *api.ModelProvider
 	secrets  map[string]*corev1.Secret
 	maps     map[string]*corev1.ConfigMap
-	now      time.Time
+	// others are further objects.
+	others []client.Object
+	now    time.Time
 	// modelErr is what the maker of model clients says.
 	modelErr error
 	// getErr is what the API server answers to everything.
@@ -119,7 +121,7 @@ func testScheme() *runtime.Scheme {
 	return scheme
 }
 
-func (c *cluster) reader() client.Reader {
+func (c *cluster) reader() client.Client {
 	var objects []client.Object
 	for _, object := range []client.Object{c.run, c.session, c.provider} {
 		switch o := object.(type) {
@@ -138,6 +140,7 @@ func (c *cluster) reader() client.Reader {
 		}
 		objects = append(objects, object)
 	}
+	objects = append(objects, c.others...)
 	for _, object := range c.secrets {
 		objects = append(objects, object)
 	}

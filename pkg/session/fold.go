@@ -125,10 +125,11 @@ type Approval struct {
 // Open says whether nobody has decided.
 func (a *Approval) Open() bool { return a != nil && a.Decision == runevent.DecisionRequested }
 
-// Waits says whether the call waits for something that needs no worker.
-func (p *ToolProgress) Waits() bool {
-	return p != nil && p.Result == nil && (p.Approval.Open() || p.Child != nil)
-}
+// Waits says whether the call waits for a person.
+func (p *ToolProgress) Waits() bool { return p != nil && p.Result == nil && p.Approval.Open() }
+
+// Delegated says whether the call waits for a run that it was delegated to.
+func (p *ToolProgress) Delegated() bool { return p != nil && p.Result == nil && p.Child != nil }
 
 // Child is a run that a call was delegated to.
 type Child struct {
