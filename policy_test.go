@@ -41,7 +41,7 @@ var allowed = map[string][]string{
 	"pkg/budget":                   {"pkg/message", "pkg/provider", "pkg/internal/jsonwalk"},
 	"pkg/projection":               {"pkg/message", "pkg/provider", "pkg/internal/jsonwalk", "pkg/internal/frame"},
 	"pkg/compaction":               {"pkg/message", "pkg/provider", "pkg/budget", "pkg/projection", "pkg/internal/frame"},
-	"pkg/session":                  {"pkg/message", "pkg/provider", "pkg/cas", "pkg/runevent", "pkg/tool", "pkg/budget", "pkg/projection"},
+	"pkg/session":                  {"pkg/message", "pkg/provider", "pkg/cas", "pkg/runevent", "pkg/tool", "pkg/budget", "pkg/projection", "pkg/internal/jsonwalk"},
 	"pkg/legacy":                   {"pkg/message", "pkg/cas", "pkg/runevent"},
 	"pkg/trajectory":               {"pkg/message", "pkg/cas", "pkg/legacy", "pkg/runevent", "pkg/budget", "pkg/projection", "pkg/session", "pkg/provider", "pkg/tool", "pkg/internal/lru", "pkg/internal/jsonwalk"},
 	"pkg/agent":                    {"pkg/message", "pkg/provider", "pkg/cas", "pkg/runevent", "pkg/tool", "pkg/budget", "pkg/projection", "pkg/compaction", "pkg/session"},

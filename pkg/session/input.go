@@ -41,6 +41,13 @@ func AppendInput(dst []byte, system string, messages [][]byte, tools []message.T
 // MessageIn returns the canonical JSON of the message at index inside a container object: the message of a ModelAction
 // (index 0) or a message that an AgentState's step holds inline.
 func MessageIn(container []byte, index int) (json.RawMessage, error) {
+	if found, ok := inContainer(container, index); ok {
+		return found, nil
+	}
+	return messageIn(container, index)
+}
+
+func messageIn(container []byte, index int) (json.RawMessage, error) {
 	var probe struct {
 		V       int             `json:"v"`
 		Message json.RawMessage `json:"message"`

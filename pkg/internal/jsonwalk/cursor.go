@@ -17,7 +17,7 @@ const maxNested = 512
 type Cursor struct {
 	raw []byte
 	at  int
-	// first says that an object was entered and no member of it was read.
+	// first says that an object or array was entered and nothing in it was read.
 	first  bool
 	failed bool
 }
@@ -58,6 +58,23 @@ func (c *Cursor) Member() ([]byte, bool) {
 		return nil, false
 	}
 	return quoted[1 : len(quoted)-1], true
+}
+
+// Array enters an array. Read one value after each Element, until there is none.
+func (c *Cursor) Array() bool {
+	c.first = c.take('[')
+	return c.first
+}
+
+// Element goes to the array's next element. It returns false at the end of the array, which it leaves.
+func (c *Cursor) Element() bool {
+	first := c.first
+	c.first = false
+	if c.peek() == ']' {
+		c.at++
+		return false
+	}
+	return first && !c.failed || c.take(',')
 }
 
 // Text reads a string and returns it as it is written, quotes included. plain says that nothing in it is escaped or

@@ -59,6 +59,12 @@ func TestCursorFails(t *testing.T) {
 			c.Value()
 		}
 	}
+	array := func(c *Cursor) {
+		c.Array()
+		for c.Element() {
+			c.Value()
+		}
+	}
 	cases := map[string]struct {
 		in   string
 		read func(c *Cursor)
@@ -73,6 +79,11 @@ func TestCursorFails(t *testing.T) {
 		"a key outside of ASCII":      {`{"é":1}`, object},
 		"half an object":              {`{"a":1`, object},
 		"something after the end":     {`{} {}`, object},
+		"an object as an array":       {`{}`, func(c *Cursor) { c.Array() }},
+		"an element too few":          {`[1,]`, array},
+		"an element first":            {`[,1]`, array},
+		"no comma":                    {`[1 2]`, array},
+		"half an array":               {`[1`, array},
 		"a fraction as an integer":    {`1.0`, func(c *Cursor) { c.Int() }},
 		"an integer too large":        {`12345678901234567890`, func(c *Cursor) { c.Int() }},
 		"a plus sign":                 {`+1`, func(c *Cursor) { c.Int() }},
@@ -87,7 +98,7 @@ func TestCursorFails(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			c := Over([]byte(tc.in))
-			if strings.HasPrefix(tc.in, "{") {
+			if strings.HasPrefix(tc.in, "{") && tc.in != "{}" {
 				c.Object()
 			}
 			tc.read(&c)
@@ -132,6 +143,9 @@ func FuzzCursor(f *testing.F) {
 		if First(raw) == '{' {
 			members(t, raw)
 		}
+		if First(raw) == '[' {
+			elements(t, raw)
+		}
 	})
 }
 
@@ -152,6 +166,24 @@ func members(t *testing.T, raw []byte) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("%q: -want +got:\n%s", raw, diff)
 		}
+	}
+}
+
+// elements does the same for an array.
+func elements(t *testing.T, raw []byte) {
+	t.Helper()
+	var want, got []string
+	_, _ = Array(raw, func(value []byte) error {
+		want = append(want, string(value))
+		return nil
+	})
+	c := Over(raw)
+	c.Array()
+	for c.Element() {
+		got = append(got, string(c.Value()))
+	}
+	if diff := cmp.Diff(want, got); diff != "" || !c.End() {
+		t.Fatalf("%q: -want +got:\n%s", raw, diff)
 	}
 }
 
