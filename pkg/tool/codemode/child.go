@@ -19,6 +19,9 @@ import (
 // ChildArgument is the only argument of the program when it is the interpreter process.
 const ChildArgument = "codemode-child"
 
+// exitUnconfined is the exit code of a process that could not give up what it must not have. It has run nothing.
+const exitUnconfined = 3
+
 // maxArguments bounds the JSON of one call's arguments, in UTF-16 units.
 const maxArguments = 128 << 10
 
@@ -29,14 +32,14 @@ var bootstrap string
 // and the outcome to out. It returns the process's exit code. The process ends when in does.
 func Child(in io.Reader, out io.Writer) int {
 	if err := confine(); err != nil {
-		return 3
+		return exitUnconfined
 	}
 	first, err := readFrame(in, maxToChild)
 	if err != nil || first.Run == nil {
 		return 2
 	}
-	if err := confineTime(first.Run.Limits.Busy); err != nil {
-		return 3
+	if err := errors.Join(confineTime(first.Run.Limits.Busy), seal()); err != nil {
+		return exitUnconfined
 	}
 	c := &child{out: out, limits: first.Run.Limits, left: first.Run.Limits.Busy, replies: make(chan replyFrame, first.Run.Limits.Calls)}
 	go c.read(in)

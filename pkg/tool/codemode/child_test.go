@@ -9,9 +9,12 @@ import (
 	"testing"
 )
 
+// modes are what this test program does instead of testing when it is started with the argument.
+var modes = map[string]func() int{ChildArgument: func() int { return Child(os.Stdin, os.Stdout) }}
+
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == ChildArgument {
-		os.Exit(Child(os.Stdin, os.Stdout))
+	if len(os.Args) > 1 && modes[os.Args[1]] != nil {
+		os.Exit(modes[os.Args[1]]())
 	}
 	os.Exit(m.Run())
 }

@@ -77,6 +77,8 @@ func (e *execution) run(ctx context.Context, code string) (tool.Result, error) {
 		return failed(fmt.Sprintf("The code was stopped: it took longer than %s. Calls that it had made may have taken effect.", e.limits.Wall)), nil
 	case errors.Is(err, errFrame), errors.Is(err, errTooLong):
 		return failed("The code was stopped: the interpreter broke its protocol. Calls that it had made may have taken effect."), nil
+	case done == nil && e.process.unconfined():
+		return failed("The interpreter process cannot give up its rights on this machine, so that code is not run here. Nothing was run."), nil
 	case err != nil || done == nil:
 		return failed(fmt.Sprintf("The code was stopped: the interpreter ended (%s). It may have used too much memory or time. "+
 			"Calls that it had made may have taken effect.", how)), nil

@@ -122,6 +122,7 @@ func TestBrokenInterpreters(t *testing.T) {
 	const protocol, ended = "broke its protocol", "the interpreter ended"
 	cases := map[string]struct{ body, want string }{
 		"it ends at once":                {"exit 0", ended},
+		"it cannot be confined":          {"exit 3", "Nothing was run"},
 		"it crashes":                     {"kill -SEGV $$", ended},
 		"it is killed in a call":         {sent(call(1, kindTool, "math.echo")) + "; kill -KILL $$", ended},
 		"it hangs":                       {"while :; do /bin/sleep 60; done", "took longer than"},

@@ -90,5 +90,8 @@ func (p *process) end() string {
 	return p.state
 }
 
+// unconfined says that the process ended because it could not give up its rights; to be asked after end.
+func (p *process) unconfined() bool { return p.cmd.ProcessState.ExitCode() == exitUnconfined }
+
 // errEnded is returned when the interpreter process ended before its code did.
 var errEnded = errors.New("the interpreter ended")

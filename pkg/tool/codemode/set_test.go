@@ -120,6 +120,7 @@ func TestExecutions(t *testing.T) {
 		"two tools and a sum":            {`const a = await tools.math.add({A: 1, B: 2}); const b = await tools.math.add({A: a.sum, B: 4}); return b.sum`, false, []string{"7"}},
 		"tools at once":                  {`return (await Promise.all([1,2,3].map(n => tools.math.add({A: n, B: n})))).map(r => r.sum)`, false, []string{"[2,4,6]"}},
 		"text that is no structure":      {`return await tools.math.echo({text: "ü\u2028 😀 \ud800"})`, false, []string{"\"ü\u2028 😀 \uFFFD\""}},
+		"the time of day has no zone":    {`return [new Date(0).getTimezoneOffset(), new Date(0).toString().slice(0, 24), new Date(2026, 6, 1).getHours()]`, false, []string{`[0,"Thu Jan 01 1970 00:00:00",0]`}},
 		"nothing returned":               {`tools`, false, []string{"returned nothing"}},
 		"nothing at all":                 {``, false, []string{"returned nothing"}},
 		"the console":                    {`console.log("a", {b: 1}, 2n); console.error(new Error("c")); return 1`, false, []string{"1\n\nconsole:\na {\"b\":1} 2\nError: c"}},
