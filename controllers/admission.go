@@ -29,7 +29,9 @@ type Presence interface {
 // is asked without waiting and works in the background; asking again for the same run is free.
 //
 // An item that was lost is put again: within Resync when nobody alive has the run, and within three times Resync when
-// somebody has it who could be busy with it. A worker that is busy is left alone as long as its item is there.
+// somebody has it who could be busy with it. A worker that is busy is left alone as long as its item is there. A run that
+// has begun and that no worker has is tried again soon while there is an item of it: it may be the one with which the run
+// was given back.
 type Admission struct {
 	Queue    Queue
 	Presence Presence
@@ -240,6 +242,9 @@ func (a *Admission) alive(ctx context.Context) map[string]bool {
 	return alive
 }
 
+// handOver is how long a run that was given back rests whose item was still there.
+const handOver = time.Second
+
 // lookTimeout bounds one question to the queue.
 const lookTimeout = 5 * time.Second
 
@@ -247,12 +252,12 @@ const lookTimeout = 5 * time.Second
 func (a *Admission) look(ctx context.Context, l look) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	there := true
+	there, added := true, true
 	var err error
 	if l.ask {
 		there, err = a.Queue.Has(ctx, l.item.Namespace, l.item.RunUID)
 	} else {
-		err = a.put(ctx, l.item)
+		added, err = a.put(ctx, l.item)
 	}
 	if err != nil {
 		a.Logger.Warn("work queue not reachable, trying again", "namespace", l.item.Namespace, "run", l.item.RunName, "error", err)
@@ -262,14 +267,18 @@ func (a *Admission) look(ctx context.Context, l look) bool {
 	defer a.mu.Unlock()
 	if w := a.wanted[placeOf(l.item)]; w != nil && w.item.RunUID == l.item.RunUID {
 		w.looked, w.missing = time.Now(), !there
+		if !added && w.worker == "" && l.item.Kind != worker.KindRun {
+			// The item may be that of the worker which gave the run back, and go with it.
+			w.looked = w.looked.Add(min(handOver-a.Resync, 0))
+		}
 	}
 	return true
 }
 
-func (a *Admission) put(ctx context.Context, item worker.Item) error {
-	added, err := a.Queue.Put(ctx, item)
+func (a *Admission) put(ctx context.Context, item worker.Item) (added bool, err error) {
+	added, err = a.Queue.Put(ctx, item)
 	if added {
 		a.Logger.Info("run put on the work queue", "namespace", item.Namespace, "run", item.RunName, "kind", string(item.Kind))
 	}
-	return err
+	return added, err
 }

@@ -28,6 +28,7 @@ const (
 	indexRunProvider    = "provider"
 	indexSessionHistory = "history"
 	indexSessionTarget  = "spec.model.providerRef.name"
+	indexApprovalRun    = kube.FieldApprovalRun
 )
 
 // progressInterval is the least time between two status writes that only tell progress.
@@ -109,6 +110,11 @@ func (r *AgentRunReconciler) observe(ctx context.Context, run *api.AgentRun) (ru
 	if err := r.observeParent(ctx, &facts); err != nil {
 		return facts, err
 	}
+	if facts.logged() && facts.log.State.Run.Waiting != "" {
+		if facts.approvals, err = approvalsOf(ctx, r.Client, run.Namespace, run.Name); err != nil {
+			return facts, err
+		}
+	}
 	if !run.DeletionTimestamp.IsZero() {
 		facts.namespaceEnding, err = namespaceEnding(ctx, r.Client, run.Namespace)
 	}
@@ -147,6 +153,16 @@ func runsOf(ctx context.Context, reader client.Reader, owner *api.AgentSession) 
 		return nil, fmt.Errorf("list the session's runs: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(run api.AgentRun) bool { return !ownedByOrFree(&run, owner) }), nil
+}
+
+// approvalsOf lists the decisions about calls of runs of that name, as the cache has them: they must not be changed.
+func approvalsOf(ctx context.Context, reader client.Reader, namespace, run string) ([]api.ToolApproval, error) {
+	list := &api.ToolApprovalList{}
+	err := reader.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{indexApprovalRun: run}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list the decisions about the run's calls: %w", err)
+	}
+	return list.Items, nil
 }
 
 // ownedByOrFree says whether a run that names the session belongs to it, or to none yet.
@@ -192,10 +208,13 @@ func (r *AgentRunReconciler) act(ctx context.Context, run *api.AgentRun, facts r
 			r.Heads.DropPast(runStream(run, facts.session), string(run.UID))
 		}
 	}
+	if d.rests {
+		r.Admission.Done(client.ObjectKeyFromObject(run))
+	}
 	if d.item != nil {
 		worker := ""
 		if facts.logged() {
-			worker = facts.log.State.Run.Worker
+			worker = facts.log.holder()
 		}
 		r.Admission.Want(*d.item, worker)
 	}
@@ -263,6 +282,9 @@ func (r *AgentRunReconciler) report(ctx context.Context, run *api.AgentRun, fact
 	if d.status.IsFinished() && !run.IsFinished() {
 		r.announce(changed)
 	}
+	if awaits(d.status) && !awaits(&run.Status) {
+		r.ask(changed)
+	}
 	return d.requeue, nil
 }
 
@@ -301,7 +323,8 @@ func (r *AgentRunReconciler) forget(name types.NamespacedName) {
 func onlyProgress(before, next *api.AgentRunStatus) bool {
 	switch {
 	case next.IsFinished(), len(before.Conditions) == 0, (before.StartTime == nil) != (next.StartTime == nil), before.Ordinal != next.Ordinal,
-		reason(before, api.ConditionAccepted) != reason(next, api.ConditionAccepted):
+		reason(before, api.ConditionAccepted) != reason(next, api.ConditionAccepted),
+		awaits(before) != awaits(next), before.PendingApprovalsTotal != next.PendingApprovalsTotal: // somebody waits for it
 		return false
 	}
 	cancelling := reason(next, api.ConditionSucceeded) == api.RunReasonCancelling
@@ -315,6 +338,11 @@ func reason(s *api.AgentRunStatus, kind string) string {
 		}
 	}
 	return ""
+}
+
+// awaits says whether the run waits for a person.
+func awaits(s *api.AgentRunStatus) bool {
+	return reason(s, api.ConditionSucceeded) == api.RunReasonAwaitingApproval
 }
 
 // counted is a number with its noun.
@@ -337,4 +365,10 @@ func (r *AgentRunReconciler) announce(run *api.AgentRun) {
 		what = c.Message
 	}
 	r.Events.Eventf(run, nil, corev1.EventTypeWarning, why, "Run", "run ended: %s", what)
+}
+
+// ask records one Event for a run that has begun to wait for people: which tools are to be approved, and nothing of the calls.
+func (r *AgentRunReconciler) ask(run *api.AgentRun) {
+	r.Events.Eventf(run, nil, corev1.EventTypeNormal, api.RunReasonAwaitingApproval, "Wait", "%s to be approved, of %s",
+		counted(int(run.Status.PendingApprovalsTotal), "tool call"), toolNames(&run.Status))
 }

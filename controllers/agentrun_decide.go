@@ -29,6 +29,8 @@ type runFacts struct {
 	// log is what the run's stream says. past is what it said when the run ended, if that is in the log and another run
 	// came after it.
 	log, past Facts
+	// approvals are the decisions about calls of runs of its name, if the run waits.
+	approvals []api.ToolApproval
 	// leaving is since when the run, which may be on the work queue, is to end without having begun; zero when it was not
 	// noticed before.
 	leaving time.Time
@@ -48,9 +50,9 @@ type runDecision struct {
 	own, hold, release, remove bool
 	// cancel sets spec.cancel: the run that delegated to this one has ended, or is about to.
 	cancel bool
-	// item is the work item that the run needs; done says that it needs none any more.
-	item *worker.Item
-	done bool
+	// item is the work item that the run needs; done says that it needs none any more, rests that it needs none now.
+	item        *worker.Item
+	done, rests bool
 	// leaving says that the run is left to a worker that would end it.
 	leaving bool
 	// status is what is reported; nil for no change.
@@ -293,12 +295,20 @@ func (f runFacts) item(kind worker.Kind) *worker.Item {
 	}
 }
 
-// live decides about a run that is in the log: ended there, or in a worker's hands.
+// live decides about a run that is in the log: ended there, in a worker's hands, or waiting without one.
 func (f runFacts) live(d runDecision) runDecision {
 	progress := f.log.State.Run
 	d.status = f.progressed()
 	if progress.Terminal != nil {
 		return runDecision{status: d.status, done: true, release: hasFinalizer(f.run)}
+	}
+	rests, wake := f.rests()
+	if rests {
+		d.rests = true
+		if !wake.IsZero() {
+			d.requeue = wake.Sub(f.now)
+		}
+		return d
 	}
 	kind := worker.KindResume
 	if f.cancelling() {

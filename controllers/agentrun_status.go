@@ -98,6 +98,8 @@ func (f runFacts) progressed() *api.AgentRunStatus {
 	if ref := run.LastContext; ref != nil {
 		status.Context = ref.Digest.String()
 	}
+	status.PendingApprovals = pendingApprovals(run)
+	status.PendingApprovalsTotal = int32(len(status.PendingApprovals))
 	f.budget(status)
 	f.set(status, api.ConditionAccepted, metav1.ConditionTrue, api.RunReasonAccepted, "")
 	if run.Terminal != nil {
@@ -115,6 +117,8 @@ func (f runFacts) progress(run *session.RunProgress) (reason, message string) {
 	switch {
 	case f.cancelling():
 		return api.RunReasonCancelling, "the worker was told to stop"
+	case run.Waiting != "":
+		return run.Waiting, awaiting(run)
 	case f.unsaved:
 		return api.RunReasonPendingSave, "the object store or the run-event stream does not answer; what the run does is stored as soon as it does"
 	case run.HandedBack:

@@ -262,7 +262,7 @@ func (r *AgentSessionReconciler) act(ctx context.Context, owner *api.AgentSessio
 	}
 	if d.seal == nil {
 		r.Admission.Sealed(owner.Namespace, owner.HistoryUID())
-	} else if r.Admission.Want(*d.seal, facts.log.State.Run.Worker) {
+	} else if r.Admission.Want(*d.seal, facts.log.holder()) {
 		r.Events.Eventf(owner, nil, corev1.EventTypeWarning, "OrphanedRun", "Seal", "run %s is live in the run events, but its object is gone or over: a worker ends it", d.seal.RunName)
 	}
 	if !d.hold && !d.letGo {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -101,6 +102,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opt Options) error {
 			return fmt.Errorf("add the model listings: %w", err)
 		}
 	}
+	approvals := &ToolApprovalReconciler{Client: mgr.GetClient(), Heads: heads, Now: opt.Now}
+	if err := w.approvals(mgr, approvals); err != nil {
+		return err
+	}
 	return w.controllers(mgr, providers, &AgentRunReconciler{
 		Client: mgr.GetClient(), Heads: heads, Admission: admission, Health: health, Events: mgr.GetEventRecorder("agentloop"), Now: opt.Now,
 	}, &AgentSessionReconciler{
@@ -129,6 +134,11 @@ func index(ctx context.Context, mgr ctrl.Manager) error {
 	}); err != nil {
 		return fmt.Errorf("index sessions by provider: %w", err)
 	}
+	if err := fields.IndexField(ctx, &api.ToolApproval{}, indexApprovalRun, func(o client.Object) []string {
+		return []string{o.(*api.ToolApproval).Spec.RunRef.Name} //nolint:forcetypeassert // the indexer hands this kind only
+	}); err != nil {
+		return fmt.Errorf("index decisions by run: %w", err)
+	}
 	return nil
 }
 
@@ -145,6 +155,7 @@ func (w *wiring) controllers(mgr ctrl.Manager, providers *ModelProviderReconcile
 	err := ctrl.NewControllerManagedBy(mgr).Named("agentrun").For(&api.AgentRun{}).
 		Watches(&api.AgentRun{}, handler.EnqueueRequestsFromMapFunc(w.siblings)).
 		Watches(&api.AgentSession{}, handler.EnqueueRequestsFromMapFunc(w.runsOf)).
+		Watches(&api.ToolApproval{}, handler.EnqueueRequestsFromMapFunc(decidedRun)).
 		WatchesRawSource(source.Channel(w.runs, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: reconcilers}).
 		Complete(runs)
@@ -168,6 +179,41 @@ func (w *wiring) controllers(mgr ctrl.Manager, providers *ModelProviderReconcile
 		return fmt.Errorf("set up the provider controller: %w", err)
 	}
 	return nil
+}
+
+// approvals sets the controller of decisions up: what becomes of them, their runs tell.
+func (w *wiring) approvals(mgr ctrl.Manager, approvals *ToolApprovalReconciler) error {
+	err := ctrl.NewControllerManagedBy(mgr).Named("toolapproval").For(&api.ToolApproval{}).
+		Watches(&api.AgentRun{}, handler.EnqueueRequestsFromMapFunc(w.openApprovals)).
+		Complete(approvals)
+	if err != nil {
+		return fmt.Errorf("set up the controller of decisions: %w", err)
+	}
+	return nil
+}
+
+// decidedRun wakes the run about whose call a decision was made.
+func decidedRun(_ context.Context, o client.Object) []reconcile.Request {
+	approval, ok := o.(*api.ToolApproval)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: approval.Namespace, Name: approval.Spec.RunRef.Name}}}
+}
+
+// openApprovals wakes the decisions about a run's calls that were not applied.
+func (w *wiring) openApprovals(ctx context.Context, o client.Object) []reconcile.Request {
+	all, err := approvalsOf(ctx, w, o.GetNamespace(), o.GetName())
+	if err != nil {
+		return nil // the cache is stopping; every object is looked at again after a restart
+	}
+	var out []reconcile.Request
+	for i := range all {
+		if condition(all[i].Status.Conditions, api.ConditionApplied) != metav1.ConditionTrue {
+			out = append(out, requestFor(&all[i]))
+		}
+	}
+	return out
 }
 
 func requestFor(o client.Object) reconcile.Request {

@@ -173,7 +173,8 @@ type RunLimits struct {
 	// +kubebuilder:validation:Maximum=9007199254740991
 	MaxTotalTokens int64 `json:"maxTotalTokens,omitempty"`
 
-	// activeDeadlineSeconds bounds the time from the run's start to its end, in seconds.
+	// activeDeadlineSeconds bounds the time from the run's start to its end, in seconds. While the run waits for a person, it
+	// stands still.
 	// +optional
 	// +kubebuilder:default=3600
 	// +kubebuilder:validation:Minimum=1

@@ -70,6 +70,11 @@ func (s *ModelProviderStatus) Bound() {
 	boundMessages(s.Conditions)
 }
 
+// Bound does for a decision's status what AgentRunStatus.Bound does for a run's.
+func (s *ToolApprovalStatus) Bound() {
+	boundMessages(s.Conditions)
+}
+
 func boundMessages(conditions []metav1.Condition) {
 	for i := range conditions {
 		conditions[i].Message = cut(conditions[i].Message, MaxMessageBytes)

@@ -190,7 +190,12 @@ func checkStatuses(t *testing.T, schemas map[string]bounds, f filler) {
 	live.Conditions = f.conditions(metav1.ConditionFalse, types...)
 	live.Bound()
 
-	for name, status := range map[string]any{"provider": provider, "session": session, "finished run": done, "live run": live} {
+	var decision ToolApprovalStatus
+	f.fill(reflect.ValueOf(&decision).Elem(), schemas["toolapprovals"], "")
+	decision.Conditions = f.conditions("", ConditionApplied)
+	decision.Bound()
+
+	for name, status := range map[string]any{"decision": decision, "provider": provider, "session": session, "finished run": done, "live run": live} {
 		data, err := json.Marshal(status)
 		if err != nil {
 			t.Fatal(err)
@@ -204,7 +209,7 @@ func checkStatuses(t *testing.T, schemas map[string]bounds, f filler) {
 func allSchemas(t *testing.T) map[string]bounds {
 	t.Helper()
 	out := map[string]bounds{}
-	for _, plural := range []string{"modelproviders", "agentsessions", "agentruns"} {
+	for _, plural := range []string{"modelproviders", "agentsessions", "agentruns", "toolapprovals"} {
 		out[plural] = statusSchema(t, plural)
 	}
 	return out

@@ -24,6 +24,7 @@ const (
 	KindModelProvider = "ModelProvider"
 	KindAgentSession  = "AgentSession"
 	KindAgentRun      = "AgentRun"
+	KindToolApproval  = "ToolApproval"
 )
 
 func addKnownTypes(scheme *runtime.Scheme) error {
@@ -31,6 +32,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&ModelProvider{}, &ModelProviderList{},
 		&AgentSession{}, &AgentSessionList{},
 		&AgentRun{}, &AgentRunList{},
+		&ToolApproval{}, &ToolApprovalList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -93,8 +93,9 @@ func Execute(ctx context.Context, deps Deps, run Run) (Result, error) {
 	return l.end(ctx, l.turns(ctx))
 }
 
-// Seal ends a run without executing it: cause is ErrCancelled, ErrSessionDeleted or a *Failure. What the run had
-// completed is committed first. A run that had never started is not entered into the history.
+// Seal ends a run without executing it: cause is ErrCancelled, ErrSessionDeleted, ErrDeadline or a *Failure. What the run
+// had completed is committed first. A run that had never started is not entered into the history. ErrDeadline ends no run
+// whose active time is not over: it returns ErrNotOverdue then.
 func Seal(ctx context.Context, deps Deps, run Run, cause error) (Result, error) {
 	if deps.Chaos == nil {
 		deps.Chaos = func(string) {}
@@ -105,6 +106,9 @@ func Seal(ctx context.Context, deps Deps, run Run, cause error) (Result, error) 
 	}
 	if l.state.Ended(run.UID) {
 		return l.ended(), nil
+	}
+	if errors.Is(cause, ErrDeadline) && l.state.Live() && l.deps.Now().Before(l.deadline()) {
+		return Result{}, ErrNotOverdue
 	}
 	l.recallTools(ctx)
 	attempt := l.attempt()
@@ -132,18 +136,21 @@ func (l *loop) refuse(ctx context.Context, attempt int, failure *Failure) error 
 	return failure
 }
 
-// withDeadline ends the run's context when its active time is over, counted from its first start without the time that it
-// has waited.
+// withDeadline ends the run's context when its active time is over.
 func (l *loop) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	seconds := l.run.Config.Limits.ActiveDeadlineSeconds
-	if seconds <= 0 {
+	if l.run.Config.Limits.ActiveDeadlineSeconds <= 0 {
 		return ctx, func() {}
 	}
+	return context.WithDeadlineCause(ctx, l.deadline(), ErrDeadline)
+}
+
+// deadline is when the run's active time is over, counted from its first start without the time that it has waited.
+func (l *loop) deadline() time.Time {
 	started := l.deps.Now()
 	if l.state.Live() {
 		started = l.state.Run.StartedAt.Add(l.state.Run.Waited(started))
 	}
-	return context.WithDeadlineCause(ctx, started.Add(time.Duration(seconds)*time.Second), ErrDeadline)
+	return started.Add(time.Duration(l.run.Config.Limits.ActiveDeadlineSeconds) * time.Second)
 }
 
 // open loads the stream's state and makes this worker its appender: the first append fences out any other.

@@ -31,6 +31,10 @@ var (
 // The log says so.
 var ErrWaiting = errors.New("run waits without a worker")
 
+// ErrNotOverdue is returned when a run that was to be ended with ErrDeadline may be active for longer: while it waited
+// without a worker, its time stood still.
+var ErrNotOverdue = errors.New("the run's active time is not over")
+
 // ErrLost is returned when another worker has taken the run over: nothing more may be written for it.
 var ErrLost = errors.New("run lost to another worker")
 

@@ -176,6 +176,7 @@ func (l *loader) fill(job *worker.Job, run *api.AgentRun, owner *api.AgentSessio
 		return err
 	}
 	job.Deps.Tools = l.Tools(job.Run, servers)
+	job.Deps.Approvals = &approvals{reader: l.Reader, namespace: l.namespace, run: run.Name, uid: string(run.UID)}
 	return nil
 }
 
@@ -197,7 +198,8 @@ func refuse(job *worker.Job, run *api.AgentRun, err error) error {
 	return nil
 }
 
-// unready lets a run wait, but one that has begun no longer than it may take.
+// unready lets a run wait, but one that has begun no longer than it may take. How long that is in the end, only its log
+// tells: the time that it waited for people does not count.
 func (l *loader) unready(job worker.Job, run *api.AgentRun, err error) (worker.Job, error) {
 	var waiting *worker.NotReadyError
 	if !errors.As(err, &waiting) || !begun(run) {
@@ -207,7 +209,7 @@ func (l *loader) unready(job worker.Job, run *api.AgentRun, err error) (worker.J
 	if seconds <= 0 || l.Now().Before(run.Status.StartTime.Add(time.Duration(seconds)*time.Second)) {
 		return worker.Job{}, err
 	}
-	job.Ending = agent.ErrDeadline
+	job.Ending, job.Run.Config.Limits.ActiveDeadlineSeconds = agent.ErrDeadline, int64(seconds)
 	return job, nil
 }
 

@@ -125,6 +125,12 @@ type Approval struct {
 // Open says whether nobody has decided.
 func (a *Approval) Open() bool { return a != nil && a.Decision == runevent.DecisionRequested }
 
+// Answers says whether a decision about such arguments that was made then is an answer: nobody has decided before, and it
+// was in time.
+func (a *Approval) Answers(arguments cas.Digest, at time.Time) bool {
+	return a.Open() && arguments == a.ArgumentsDigest && (a.Until.IsZero() || !at.After(a.Until))
+}
+
 // Waits says whether the call waits for a person.
 func (p *ToolProgress) Waits() bool { return p != nil && p.Result == nil && p.Approval.Open() }
 

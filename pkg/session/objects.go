@@ -296,7 +296,7 @@ type RunCounters struct {
 }
 
 // maxDecided is how many decisions a run's counters name.
-const maxDecided = 16
+const maxDecided = 64
 
 // Totals are sums over a run or a session. Requests counts captured main requests that came to an end;
 // RequestsWithoutUsage those of them whose provider reported nothing, and those whose response never arrived. A count

@@ -62,7 +62,7 @@ type Job struct {
 	// Deps has Model, Tools, Approvals and Children set; the worker fills in the rest.
 	Deps agent.Deps
 	// Ending, when set, ends the run instead of executing it: agent.ErrCancelled, agent.ErrSessionDeleted or
-	// agent.ErrDeadline. Deps may then be empty.
+	// agent.ErrDeadline, for which Run.Config.Limits has the deadline. Deps may then be empty.
 	Ending error
 }
 

@@ -270,6 +270,9 @@ func (w *Worker) settle(parent context.Context, delivery Delivery, result agent.
 	case errors.Is(err, agent.ErrWaiting):
 		logger.Info("run waits without a worker, the controllers wake it up")
 		err = delivery.Ack(ctx)
+	case errors.Is(err, agent.ErrNotOverdue):
+		logger.Info("run lacks something and may be active for longer")
+		err = delivery.Nak(ctx, w.Options.RetryDelay)
 	case errors.Is(err, agent.ErrLost):
 		logger.Info("run was taken over by another worker")
 		return

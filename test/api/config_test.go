@@ -62,6 +62,7 @@ func TestExplain(t *testing.T) {
 		"agentsession.spec.toolServers.allow":    "Empty admits none",
 		"modelprovider.spec.models.thinking":     "ENUM:",
 		"agentrun.status.contextBudget.fits":     "remainingInputTokens is zero or more",
+		"toolapproval.spec.approver":             "the name under which the API server knows who decides",
 		"agentsession.status.contextBudget.fits": "remainingInputTokens is zero or more",
 	} {
 		out, err := kubectl(t, "explain", field)
@@ -86,7 +87,7 @@ func TestRoles(t *testing.T) {
 	if out, err := kubectl(t, "apply", "-f", "../../config/rbac"); err != nil {
 		t.Fatal(out)
 	}
-	for _, role := range []string{"controllers", "workers", "viewer", "user", "platform", "trajectory-viewer", "trajectory-exporter", "adopter"} {
+	for _, role := range []string{"controllers", "workers", "viewer", "user", "platform", "trajectory-viewer", "trajectory-exporter", "adopter", "approver", "reader"} {
 		if out, err := kubectl(t, "create", "clusterrolebinding", "test-"+role, "--clusterrole=agentloop-"+role, "--user="+role); err != nil {
 			t.Fatal(out)
 		}
@@ -123,6 +124,31 @@ func TestRoles(t *testing.T) {
 		"trajectory exporters export":                {"trajectory-exporter", "get", group, "agentsessions", "trajectoryexport", true},
 		"adopters adopt":                             {"adopter", "adopt", group, "agentsessions", "", true},
 		"adopters do not create sessions by that":    {"adopter", "create", group, "agentsessions", "", false},
+		"controllers say what became of a decision":  {"controllers", "patch", group, "toolapprovals", "status", true},
+		"controllers decide nothing":                 {"controllers", "create", group, "toolapprovals", "", false},
+		"workers read decisions":                     {"workers", "list", group, "toolapprovals", "", true},
+		"workers decide nothing":                     {"workers", "create", group, "toolapprovals", "", false},
+		"workers change no decision":                 {"workers", "patch", group, "toolapprovals", "", false},
+		"the viewer decides nothing":                 {"viewer", "create", group, "toolapprovals", "", false},
+		"users see decisions":                        {"user", "list", group, "toolapprovals", "", true},
+		"users do not decide":                        {"user", "create", group, "toolapprovals", "", false},
+		"users do not take decisions back":           {"user", "delete", group, "toolapprovals", "", false},
+		"approvers decide":                           {"approver", "create", group, "toolapprovals", "", true},
+		"approvers see what waits":                   {"approver", "watch", group, "agentruns", "", true},
+		"approvers do not change decisions":          {"approver", "patch", group, "toolapprovals", "", false},
+		"approvers do not take decisions back":       {"approver", "delete", group, "toolapprovals", "", false},
+		"approvers do not say what became of them":   {"approver", "patch", group, "toolapprovals", "status", false},
+		"approvers do not create runs":               {"approver", "create", group, "agentruns", "", false},
+		"approvers do not change runs":               {"approver", "patch", group, "agentruns", "", false},
+		"approvers do not delete runs":               {"approver", "delete", group, "agentruns", "", false},
+		"approvers do not create sessions":           {"approver", "create", group, "agentsessions", "", false},
+		"approvers do not change sessions":           {"approver", "update", group, "agentsessions", "", false},
+		"approvers read no Secrets":                  {"approver", "get", "", "secrets", "", false},
+		"approvers do not read trajectories by that": {"approver", "get", group, "agentsessions", "trajectory", false},
+		"readers see everything":                     {"reader", "list", group, "toolapprovals", "", true},
+		"readers create no runs":                     {"reader", "create", group, "agentruns", "", false},
+		"readers do not decide":                      {"reader", "create", group, "toolapprovals", "", false},
+		"nobody decides without the role":            {"somebody", "create", group, "toolapprovals", "", false},
 		"nobody reads trajectories without the role": {"somebody", "get", group, "agentsessions", "trajectory", false},
 	}
 	clients, err := kubernetes.NewForConfig(world.config)
@@ -167,6 +193,7 @@ func TestNamesMayContainDots(t *testing.T) {
 		v1alpha1.KindModelProvider: smallestProvider,
 		v1alpha1.KindAgentSession:  "model: {providerRef: {name: " + name + "}, model: m}",
 		v1alpha1.KindAgentRun:      "sessionRef: {name: " + name + "}\ninput: {text: hi}",
+		v1alpha1.KindToolApproval:  smallestApproval,
 	} {
 		t.Run(kind, func(t *testing.T) {
 			u := &unstructured.Unstructured{Object: map[string]any{"spec": parse(t, spec)}}

@@ -32,6 +32,7 @@ compaction: {thresholdPercent: 80}
 history: {onDelete: Delete}
 `},
 		"agentrun":         {v1alpha1.KindAgentRun, smallestRun},
+		"toolapproval":     {v1alpha1.KindToolApproval, smallestApproval},
 		"agentrun-compact": {v1alpha1.KindAgentRun, smallestRun + "---\n" + compactRun + "limits: {maxTurns: 1}"},
 	}
 	for name, c := range cases {
@@ -101,6 +102,7 @@ func checkRoundTrip(t *testing.T, kind string, spec any) {
 func TestFullSpecsSurviveTheGoTypes(t *testing.T) {
 	for kind, spec := range map[string]string{
 		v1alpha1.KindModelProvider: fullProvider, v1alpha1.KindAgentSession: fullSession, v1alpha1.KindAgentRun: fullRun,
+		v1alpha1.KindToolApproval: smallestApproval + "\nreason: good",
 	} {
 		t.Run(kind, func(t *testing.T) {
 			made, err := create(t, object(kind, merge(map[string]any{}, parse(t, spec))))

@@ -90,6 +90,7 @@ var resources = map[string]schema.GroupVersionResource{
 	v1alpha1.KindModelProvider: v1alpha1.GroupVersion.WithResource("modelproviders"),
 	v1alpha1.KindAgentSession:  v1alpha1.GroupVersion.WithResource("agentsessions"),
 	v1alpha1.KindAgentRun:      v1alpha1.GroupVersion.WithResource("agentruns"),
+	v1alpha1.KindToolApproval:  v1alpha1.GroupVersion.WithResource("toolapprovals"),
 }
 
 func resource(kind string) dynamic.ResourceInterface {

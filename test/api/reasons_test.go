@@ -15,6 +15,7 @@ import (
 func TestEveryConditionIsDocumented(t *testing.T) {
 	pages := map[string]string{
 		"ProviderReason": "modelprovider.md", "SessionReason": "agentsession.md", "RunReason": "agentrun.md",
+		"ApprovalReason": "toolapproval.md",
 	}
 	found := map[string]int{}
 	for name, value := range stringConstants(t, "../../api/v1alpha1") {
@@ -28,13 +29,13 @@ func TestEveryConditionIsDocumented(t *testing.T) {
 		}
 		if strings.HasPrefix(name, "Condition") {
 			found["Condition"]++
-			all := readPage(t, "modelprovider.md") + readPage(t, "agentsession.md") + readPage(t, "agentrun.md")
+			all := readPage(t, "modelprovider.md") + readPage(t, "agentsession.md") + readPage(t, "agentrun.md") + readPage(t, "toolapproval.md")
 			if !strings.Contains(all, "**"+value+"** is present") {
 				t.Errorf("no page says when the condition %s is present", value)
 			}
 		}
 	}
-	for _, kind := range []string{"ProviderReason", "SessionReason", "RunReason", "Condition"} {
+	for _, kind := range []string{"ProviderReason", "SessionReason", "RunReason", "ApprovalReason", "Condition"} {
 		if found[kind] < 5 {
 			t.Errorf("%d constants start with %s: this test no longer finds them", found[kind], kind)
 		}

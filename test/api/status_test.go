@@ -75,6 +75,7 @@ func TestFullStatus(t *testing.T) {
 		v1alpha1.KindModelProvider: {smallestProvider, conditionsOfProvider, &v1alpha1.ModelProviderStatus{}},
 		v1alpha1.KindAgentSession:  {smallestSession, fullSessionStatus, &v1alpha1.AgentSessionStatus{}},
 		v1alpha1.KindAgentRun:      {smallestRun, fullRunStatus, &v1alpha1.AgentRunStatus{}},
+		v1alpha1.KindToolApproval:  {smallestApproval, conditionsOfApproval, &v1alpha1.ToolApprovalStatus{}},
 	}
 	crds := loadCRDs(t)
 	for kind, c := range cases {

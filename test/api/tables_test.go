@@ -83,6 +83,11 @@ func TestTables(t *testing.T) {
 				"WORKER": "worker-0", "ATTEMPT": 1.0, "SEQ": 29.0, "PREVIEW": "The release notes",
 			},
 		},
+		"decisions": {
+			kind: v1alpha1.KindToolApproval, spec: smallestApproval, status: conditionsOfApproval,
+			columns: "NAME RUN CALL DECISION BY APPLIED AGE",
+			cells:   map[string]any{"RUN": "r", "CALL": "c1", "DECISION": "Approve", "BY": caller, "APPLIED": "Stale"},
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

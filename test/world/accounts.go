@@ -39,14 +39,16 @@ func (w *World) Kubectl(ctx context.Context, args ...string) *exec.Cmd {
 	return command
 }
 
-// applyRoles installs config/rbac and binds agentloop's own accounts.
+// applyRoles installs config/rbac and config/admission and binds agentloop's own accounts.
 func (w *World) applyRoles(ctx context.Context) error {
 	if err := w.Namespace(ctx, systemNamespace); err != nil {
 		return err
 	}
-	out, err := w.Kubectl(ctx, "apply", "-f", filepath.Join(w.Root, "config/rbac")).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("apply config/rbac: %w: %s", err, out)
+	for _, folder := range []string{"config/rbac", "config/admission"} {
+		out, err := w.Kubectl(ctx, "apply", "-f", filepath.Join(w.Root, folder)).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("apply %s: %w: %s", folder, err, out)
+		}
 	}
 	for account, bound := range roles {
 		object := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account, Namespace: systemNamespace}}
@@ -104,6 +106,20 @@ func (w *World) ViewerToken(ctx context.Context, namespace string) (string, erro
 		}
 	}
 	return w.Token(ctx, namespace, name)
+}
+
+// Approver lets a user of that name decide about tool calls in one namespace.
+func (w *World) Approver(ctx context.Context, namespace, user string) error {
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "approver-" + user},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: user, APIGroup: rbacv1.GroupName}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "agentloop-approver"},
+	}
+	_, err := w.Client.RbacV1().RoleBindings(namespace).Create(ctx, binding, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }
 
 // account writes a kubeconfig of one of agentloop's own accounts and returns its path.
