@@ -78,14 +78,14 @@ func TestOutputIsMerged(t *testing.T) {
 		w := newWorld(t)
 		w.tools.definitions = []tool.Definition{defined("build")}
 		var begun time.Time
-		w.tools.printing = func(_ tool.Call, print func(string)) {
+		w.tools.printing = func(_ tool.Call, say func(string)) {
 			begun = time.Now()
 			for _, text := range []string{"one", "two\n", "", "three"} {
-				print(text)
+				say(text)
 				pass(50 * time.Millisecond)
 			}
 			pass(time.Second)
-			print("four")
+			say("four")
 		}
 		w.model.replies = []reply{calls("build"), says("done")}
 		w.inRealTime(t)
@@ -125,10 +125,10 @@ func TestOutputIsMerged(t *testing.T) {
 func TestOutputIsBounded(t *testing.T) {
 	w := newWorld(t)
 	w.tools.definitions = []tool.Definition{defined("build")}
-	w.tools.printing = func(_ tool.Call, print func(string)) {
-		print(strings.Repeat("é", 20<<10))
+	w.tools.printing = func(_ tool.Call, say func(string)) {
+		say(strings.Repeat("é", 20<<10))
 		for range 3000 {
-			print(strings.Repeat("x", 1000))
+			say(strings.Repeat("x", 1000))
 		}
 	}
 	w.model.replies = []reply{calls("build"), says("done")}
@@ -153,7 +153,7 @@ func TestOutputIsBounded(t *testing.T) {
 func TestOutputOfCallsBesideEachOther(t *testing.T) {
 	w := newWorld(t)
 	w.tools.definitions = []tool.Definition{defined("a", repeatable), defined("b", repeatable)}
-	w.tools.printing = func(call tool.Call, print func(string)) { print("I am " + call.ID) }
+	w.tools.printing = func(call tool.Call, say func(string)) { say("I am " + call.ID) }
 	w.model.replies = []reply{calls("a", "b"), calls("a"), says("done")}
 	if got, err := w.execute(t.Context(), w.run("u1", "hi")); err != nil || got != completed {
 		t.Fatalf("%+v, %v", got, err)
@@ -179,9 +179,9 @@ func TestOutputOfAnotherAttempt(t *testing.T) {
 	w := newWorld(t)
 	w.tools.definitions = []tool.Definition{defined("read", repeatable)}
 	attempt := 0
-	w.tools.printing = func(_ tool.Call, print func(string)) {
+	w.tools.printing = func(_ tool.Call, say func(string)) {
 		attempt++
-		print(fmt.Sprintf("attempt %d", attempt))
+		say(fmt.Sprintf("attempt %d", attempt))
 	}
 	w.model.replies = []reply{calls("read"), says("done")}
 	w.runUntil(w.run("u1", "hi"), "tool.output", 1)
@@ -235,10 +235,10 @@ func TestOutputThatCannotBeStored(t *testing.T) {
 				w.log = &outputLog{Log: w.log, output: tc.output}
 				var held, returned time.Duration
 				var begun time.Time
-				w.tools.printing = func(_ tool.Call, print func(string)) {
+				w.tools.printing = func(_ tool.Call, say func(string)) {
 					begun = time.Now()
 					for range 1000 {
-						print("line")
+						say("line")
 					}
 					held = time.Since(begun)
 				}

@@ -141,7 +141,7 @@ type scriptedTools struct {
 	definitions []tool.Definition
 	call        func(ctx context.Context, call tool.Call) (tool.Result, error)
 	// printing, when set, is called first with what takes a tool's output.
-	printing   func(call tool.Call, print func(text string))
+	printing   func(call tool.Call, say func(text string))
 	connectErr error
 	// onConnect, when set, is called first; its error is what connecting ends with.
 	onConnect func(ctx context.Context) error

@@ -97,7 +97,7 @@ func seal() error {
 	}
 	program := filter(uint32(unix.Getpid()))
 	all := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	stray, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&all)))
+	stray, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&all))) //nolint:gosec // for the kernel
 	runtime.KeepAlive(program)
 	if errno != 0 {
 		return fmt.Errorf("refuse system calls: %w", errno)

@@ -5,6 +5,7 @@ package codemode
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -34,7 +35,7 @@ func init() {
 // sealed does something in a process that has given up what the interpreter process gives up.
 func sealed(do func()) int {
 	if err := errors.Join(confine(), confineTime(20*time.Second), seal()); err != nil {
-		os.Stderr.WriteString(err.Error())
+		fmt.Fprint(os.Stderr, err)
 		return exitUnconfined
 	}
 	do()
@@ -46,7 +47,7 @@ func attempts() map[string]func() (uintptr, uintptr, unix.Errno) {
 	path, _ := unix.BytePtrFromString("/etc/passwd") // has no zero byte
 	program, _ := unix.BytePtrFromString("/bin/true")
 	arguments := []*byte{program, nil}
-	at, run, list := uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(program)), uintptr(unsafe.Pointer(&arguments[0]))
+	at, run, list := uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(program)), uintptr(unsafe.Pointer(&arguments[0])) //nolint:gosec // for the kernel
 	here, parent, nobody := uintptr(unix.Getpid()), uintptr(1), ^uintptr(0)
 	const cwd = ^uintptr(99) // AT_FDCWD
 	raw := func(number, a, b, c uintptr) func() (uintptr, uintptr, unix.Errno) {

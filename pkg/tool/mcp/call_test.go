@@ -443,7 +443,7 @@ func tellSteps(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResu
 		_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: float64(i + 1), Total: 3, Message: "step"})
 	}
 	_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: "another", Progress: 9})
-	for _, m := range []sdk.LoggingMessageParams{
+	for _, m := range []sdk.LoggingMessageParams{ //nolint:staticcheck // servers of today log
 		{Level: "warning", Logger: "disk", Data: "90 % full"}, {Level: "debug", Data: "not asked for"},
 		{Level: "info", Data: map[string]any{"free": []int{1, 2}}}, {Level: "error", Data: "secret-token is wrong"}, {Level: "error", Data: ""},
 	} {

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode"
@@ -69,6 +70,7 @@ func TestHostileListings(t *testing.T) {
 		"headers without end":             {&fake{before: endlessHeaders("tools/list")}, 0, nil, "cannot be reached"},
 		"a header byte by byte":           {&fake{before: slowHeaders("tools/list")}, 0, nil, "did not answer within"},
 	}
+	bomb() // takes a while
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			begun := time.Now()
@@ -146,23 +148,29 @@ func changingPages(w http.ResponseWriter, _ *http.Request, req rpcRequest) bool 
 	return true
 }
 
+// bomb is a compressed part of many megabytes.
+var bomb = sync.OnceValue(func() []byte {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	zeros := make([]byte, 1<<20)
+	for range 16 {
+		_, _ = z.Write(zeros) // to memory
+	}
+	_ = z.Close() // to memory
+	return packed.Bytes()
+})
+
 // gzipBomb answers with a compressed gigabyte that nobody asked to be compressed.
 func gzipBomb(method string) func(http.ResponseWriter, *http.Request, rpcRequest) bool {
 	return func(w http.ResponseWriter, r *http.Request, req rpcRequest) bool {
 		if req.Method != method {
 			return false
 		}
-		var bomb bytes.Buffer
-		z := gzip.NewWriter(&bomb)
-		zeros := make([]byte, 1<<20)
-		for range 64 {
-			_, _ = z.Write(zeros) // to memory
-		}
-		_ = z.Close() // to memory
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Encoding", "gzip")
-		for range 16 {
-			if _, err := w.Write(bomb.Bytes()); err != nil {
+		part := bomb()
+		for range 64 {
+			if _, err := w.Write(part); err != nil {
 				return true
 			}
 		}
@@ -271,6 +279,7 @@ func TestHostileResults(t *testing.T) {
 		"a wish for a person's secrets": {stream("data: {\"jsonrpc\":\"2.0\",\"id\":\"q\",\"method\":\"elicitation/create\",\"params\":{\"message\":\"password?\",\"mode\":\"form\"}}\n\ndata: "+text(`"done"`)+"\n\n", false), "ok", "done"},
 		"a wish for the model":          {stream("data: {\"jsonrpc\":\"2.0\",\"id\":\"q\",\"method\":\"sampling/createMessage\",\"params\":{\"messages\":[],\"maxTokens\":9}}\n\ndata: "+text(`"done"`)+"\n\n", false), "ok", "done"},
 	}
+	bomb() // takes a while
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			f := &fake{}

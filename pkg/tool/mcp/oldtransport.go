@@ -67,7 +67,7 @@ func (t *oldTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 		return nil, err
 	}
 	req.Header.Set("Accept", "text/event-stream")
-	resp, err := t.server.http.Do(req)
+	resp, err := t.server.http.Do(req) //nolint:bodyclose // the connection closes it
 	if err != nil {
 		cancel()
 		return nil, err

@@ -263,7 +263,7 @@ func TestFailuresOfTheOldTransport(t *testing.T) {
 		"an internal error":   {status(http.StatusInternalServerError), "transport", []string{"failed (HTTP 500)", "Its effect is unknown"}},
 		"a redirect": {func(w http.ResponseWriter, _ rpcRequest, _ func(string)) bool {
 			w.Header().Set("Location", "http://169.254.169.254/")
-			w.WriteHeader(307)
+			w.WriteHeader(http.StatusTemporaryRedirect)
 			return true
 		}, "transport", []string{"a redirect, which is not followed"}},
 		"a stream that ends":       {says("end"), "transport", []string{"broke during the call", "Its effect is unknown"}},
