@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/agentloop/agentloop/pkg/cas"
@@ -136,14 +137,11 @@ func (b *Builder) arrange() []int {
 	slices.SortFunc(fresh, order)
 	merged := make([]int, 0, len(b.nodes))
 	old := b.sorted
-	for len(old) > 0 && len(fresh) > 0 {
-		if order(old[0], fresh[0]) <= 0 {
-			merged, old = append(merged, old[0]), old[1:]
-			continue
-		}
-		merged, fresh = append(merged, fresh[0]), fresh[1:]
+	for _, at := range fresh { // few, most often, among many
+		before := sort.Search(len(old), func(i int) bool { return order(old[i], at) > 0 })
+		merged, old = append(append(merged, old[:before]...), at), old[before:]
 	}
-	b.sorted = append(append(merged, old...), fresh...)
+	b.sorted = append(merged, old...)
 	return b.sorted
 }
 
