@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/internal/jsonwalk"
 	"github.com/agentloop/agentloop/pkg/legacy"
 	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/runevent"
@@ -171,22 +172,51 @@ func (d *detail) readEvents(ctx context.Context) error {
 			d.note(Notice{Code: CodeGap, From: sequence, To: sequence, Message: fmt.Sprintf("Record #%d is no longer there.", sequence)})
 			continue
 		}
-		var outer struct {
-			Event json.RawMessage `json:"event"`
-		}
 		entry, err := runevent.Decode(record.Raw)
-		if err != nil && !errors.Is(err, runevent.ErrNewerFormat) || json.Unmarshal(record.Raw, &outer) != nil {
+		var event json.RawMessage
+		if err == nil || errors.Is(err, runevent.ErrNewerFormat) {
+			event = eventOf(record.Raw)
+		}
+		if event == nil {
 			d.note(Notice{Code: CodeDamaged, From: sequence, To: sequence, Message: fmt.Sprintf("Record #%d is damaged.", sequence)})
 			continue
 		}
 		d.Events = append(d.Events, RunEvent{
-			Stream: streamName(d.node.stream), Sequence: sequence, CreatedAt: timeOf(entry.CreatedAt), Event: outer.Event,
+			Stream: streamName(d.node.stream), Sequence: sequence, CreatedAt: timeOf(entry.CreatedAt), Event: event,
 		})
 		if err == nil {
 			d.events = append(d.events, entry)
 		}
 	}
 	return nil
+}
+
+// eventOf is the event of a stored entry as it is written there; nil when it has none. Most entries are written as Encode
+// writes them; what else there is encoding/json understands.
+func eventOf(raw []byte) json.RawMessage {
+	c := jsonwalk.Over(raw)
+	c.Object()
+	var event []byte
+	for key, ok := c.Member(); ok; key, ok = c.Member() {
+		switch string(key) {
+		case "event":
+			event = c.Value()
+		case "createdAt", "sequence":
+			c.Value()
+		default:
+			c.Fail()
+		}
+	}
+	if c.End() {
+		return event
+	}
+	var outer struct {
+		Event json.RawMessage `json:"event"`
+	}
+	if json.Unmarshal(raw, &outer) != nil {
+		return nil
+	}
+	return outer.Event
 }
 
 // note adds a notice about the entry, once for each object.

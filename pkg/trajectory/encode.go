@@ -37,18 +37,43 @@ func encode(document any) ([]byte, error) {
 // encode is the detail as it may leave, behind what its object begins with. The messages of an input were redacted when
 // they were read: most inputs share most of theirs with the one before.
 func (d *Detail) encode(lead string) ([]byte, error) {
-	w := writer{out: append(make([]byte, 0, d.size()), lead...)}
+	return d.appendTo(append(make([]byte, 0, d.size()), lead...))
+}
+
+// appendTo appends the members of the detail, and the end of its object.
+func (d *Detail) appendTo(b []byte) ([]byte, error) {
+	w := writer{out: b}
 	w.name("entry")
 	w.entry(&d.Entry)
 	w.list("events", len(d.Events), func(i int) { w.event(&d.Events[i]) })
 	if d.Input != nil {
 		w.input(d.Input)
 	}
-	rest := *d
-	rest.Events, rest.Input = nil, nil
-	w.members(rest, "entry", "events")
+	if d.Assembly != nil || d.Output != nil || d.Text != nil || d.Tool != nil || d.Message != nil || d.Failure != nil {
+		rest := *d
+		rest.Events, rest.Input, rest.AgentState = nil, nil, nil
+		w.members(rest, "entry", "events", "notices")
+	}
+	if d.AgentState != nil {
+		w.state(d.AgentState)
+	}
+	if d.Notices != nil && len(d.Notices) == 0 { // as nearly always
+		w.raw(`,"notices":[]}`)
+		return w.out, w.err
+	}
+	w.member("notices", d.Notices)
 	w.raw(`}`)
 	return w.out, w.err
+}
+
+// state writes a state. All entries of a turn have the same one, so that it is encoded when it is read.
+func (w *writer) state(s *AgentState) {
+	if s.safe == nil {
+		w.member("agentState", s)
+		return
+	}
+	w.name("agentState")
+	w.out = append(w.out, s.safe...)
 }
 
 // size is about how long the encoded detail is.

@@ -38,7 +38,13 @@ func TestADetailIsWrittenAsEncodingJSONWouldWriteIt(t *testing.T) {
 		InputMessage{Index: 1, Role: "user", Message: secret, safe: safeMember("message", secret)},
 		InputMessage{Index: 2, Role: "unknown", Unavailable: "gone <away>"},
 	)
+	kept := AgentState{Agent: "a <b>", Worker: "https://u:p@h"}
+	var w writer
+	w.value("agentState", &kept)
+	kept.safe = w.out
 	for name, d := range map[string]Detail{
+		"a kept state": {Events: []RunEvent{}, Notices: []Notice{}, AgentState: &kept},
+		"no notices":   {Events: []RunEvent{}, AgentState: &AgentState{}},
 		"nothing":      {Events: []RunEvent{}, Notices: []Notice{}},
 		"everything":   full,
 		"empty inputs": {Events: []RunEvent{}, Input: &ModelInput{Messages: []InputMessage{}, Tools: []message.Tool{}}, Notices: []Notice{}},

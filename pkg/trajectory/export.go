@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // ExportVersion is the version of the export format; see docs/format/export.md.
@@ -60,6 +61,7 @@ func (r *Reader) Export(ctx context.Context, ix *Index, head Header, each Ordere
 			return fmt.Errorf("export entry %d: %w", records, err)
 		}
 		records++
+		lines.Put(&line)
 		return nil
 	}
 	if err := each(ctx, len(ix.listed), line, write); err != nil {
@@ -84,9 +86,13 @@ func (r *Reader) exportEntry(ctx context.Context, ix *Index, n *node, shared *wi
 	if err := d.fill(ctx); err != nil {
 		return nil, err
 	}
-	line, err := d.encode(`{"type":"entry"`)
+	b := lines.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
+	line, err := d.appendTo(append((*b)[:0], `{"type":"entry"`...))
 	return append(line, '\n'), err
 }
+
+// lines are the buffers of lines that were written: there are as many as lines are made at once.
+var lines = sync.Pool{New: func() any { return new([]byte) }}
 
 // writeHeader writes the first line piece by piece: the indexes of a long session are not held a second time.
 func (ix *Index) writeHeader(out io.Writer, head Header) error {

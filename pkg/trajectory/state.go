@@ -30,6 +30,8 @@ type AgentState struct {
 	LastContext     *cas.Ref        `json:"lastContext,omitempty"`
 	// Terminal is the run's last event, when the step was its last one.
 	Terminal string `json:"terminal,omitempty"`
+	// safe is the state as it may leave; nil when it was not encoded yet.
+	safe []byte
 }
 
 // keptStates is how many described states a reader keeps: all entries of a turn have the same one.
@@ -58,6 +60,10 @@ func (d *detail) state(ctx context.Context) error {
 		return nil
 	}
 	d.AgentState = describe(committed, *ref)
+	var w writer
+	if w.value("agentState", d.AgentState); w.err == nil {
+		d.AgentState.safe = w.out
+	}
 	d.reader.states.Add(key, d.AgentState, 1)
 	return nil
 }

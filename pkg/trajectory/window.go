@@ -137,6 +137,9 @@ func (w *window) keep(key chunkKey, chunk []runevent.Record) {
 }
 
 func (w *window) touch(key chunkKey) {
+	if w.used[len(w.used)-1] == key {
+		return
+	}
 	for i, k := range w.used {
 		if k == key {
 			w.used = append(append(w.used[:i:i], w.used[i+1:]...), key)
