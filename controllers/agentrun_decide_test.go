@@ -134,7 +134,7 @@ func terminal(event runevent.Event) func(*session.RunProgress) {
 func brief(d runDecision) map[string]string {
 	out := map[string]string{}
 	for name, set := range map[string]bool{
-		"cancel": d.cancel, "own": d.own, "hold": d.hold, "release": d.release, "remove": d.remove, "done": d.done, "leaving": d.leaving,
+		"cancel": d.cancel, "own": d.own, "hold": d.hold, "release": d.release, "remove": d.remove, "done": d.done, "leaving": d.leaving, "rests": d.rests,
 	} {
 		if set {
 			out[name] = "yes"

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/pkg/runevent"
 )
 
 // approvalInterval is how long it takes until the log is read again for a decision that no worker has taken.
@@ -52,7 +53,7 @@ func (r *ToolApprovalReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	if !approval.DeletionTimestamp.IsZero() || r.written.behind(approval, r.Now()) {
 		return ctrl.Result{}, nil
 	}
-	facts, owner, err := r.observe(ctx, approval)
+	facts, err := r.observe(ctx, approval)
 	if err != nil {
 		return resultOf(err)
 	}
@@ -65,46 +66,55 @@ func (r *ToolApprovalReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	}
 	if !decision.again {
 		r.forget(req.NamespacedName)
-		if owner != nil {
-			r.Heads.DropPast(mainStream(owner), approval.Spec.RunRef.UID)
-		}
+		r.leave(facts)
 		return ctrl.Result{}, nil
 	}
-	if owner != nil {
-		r.Heads.Renew(mainStream(owner))
+	if facts.stream.Session != "" {
+		r.Heads.Renew(facts.stream)
 	}
 	return ctrl.Result{RequeueAfter: approvalInterval}, nil
 }
 
-// observe does all the reading. The session is that of the run; nil when there is none.
-func (r *ToolApprovalReconciler) observe(ctx context.Context, approval *api.ToolApproval) (approvalFacts, *api.AgentSession, error) {
+// observe does all the reading.
+func (r *ToolApprovalReconciler) observe(ctx context.Context, approval *api.ToolApproval) (approvalFacts, error) {
 	facts := approvalFacts{approval: approval, seen: r.firstSeen(approval)}
 	run := &api.AgentRun{}
 	err := r.Get(ctx, client.ObjectKey{Namespace: approval.Namespace, Name: approval.Spec.RunRef.Name}, run)
 	if client.IgnoreNotFound(err) != nil {
-		return facts, nil, fmt.Errorf("get run: %w", err)
+		return facts, fmt.Errorf("get run: %w", err)
 	}
 	if err != nil || string(run.UID) != approval.Spec.RunRef.UID {
-		return facts, nil, nil
+		return facts, nil
 	}
 	facts.run = run
 	if told := meta.FindStatusCondition(approval.Status.Conditions, api.ConditionApplied); told != nil && settled(told, run) {
-		return facts, nil, nil
+		return facts, nil
 	}
 	owner := &api.AgentSession{}
 	err = r.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: run.Spec.SessionRef.Name}, owner)
 	if client.IgnoreNotFound(err) != nil {
-		return facts, nil, fmt.Errorf("get session: %w", err)
+		return facts, fmt.Errorf("get session: %w", err)
 	}
 	if err != nil || !ownedByOrFree(run, owner) {
-		return facts, nil, nil
+		return facts, nil
 	}
-	facts.log = r.Heads.Get(mainStream(owner), contentOf(owner))
-	if latest := facts.progress(); latest == nil && facts.log.Known && facts.log.State.Ended(string(run.UID)) {
-		facts.log = r.Heads.Past(mainStream(owner), string(run.UID))
+	facts.stream = runStream(run, owner)
+	facts.log = r.Heads.Get(facts.stream, contentOf(owner))
+	if facts.progress() == nil && facts.log.Known && facts.log.State.Ended(string(run.UID)) {
+		facts.past, facts.log = true, r.Heads.Past(facts.stream, string(run.UID))
 	}
 	facts.unread = !facts.log.Known
-	return facts, owner, nil
+	return facts, nil
+}
+
+// leave drops what was read for one decision only.
+func (r *ToolApprovalReconciler) leave(facts approvalFacts) {
+	if facts.past {
+		r.Heads.DropPast(facts.stream, string(facts.run.UID))
+	}
+	if facts.run != nil && facts.run.IsFinished() && facts.stream.Session != "" && facts.stream.Key != runevent.MainAgent {
+		r.Heads.Drop(facts.stream)
+	}
 }
 
 func (r *ToolApprovalReconciler) firstSeen(approval *api.ToolApproval) time.Time {

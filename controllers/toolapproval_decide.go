@@ -9,6 +9,7 @@ import (
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
 	"github.com/agentloop/agentloop/pkg/kube"
+	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/session"
 )
 
@@ -17,9 +18,11 @@ type approvalFacts struct {
 	approval *api.ToolApproval
 	// run is the one that is named, with that UID; nil when there is none.
 	run *api.AgentRun
-	// log is what the run's stream says, or said when the run ended; unread says that this is still to be read.
-	log    Facts
-	unread bool
+	// stream is the run's, and log what it says, or, with past, what it said when the run ended; unread says that this is
+	// still to be read.
+	stream       runevent.Stream
+	log          Facts
+	past, unread bool
 	// seen is when this process saw the decision first: what was asked before it stands in a log that was read later.
 	seen time.Time
 }

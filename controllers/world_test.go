@@ -57,6 +57,7 @@ type world struct {
 	runs      *AgentRunReconciler
 	sessions  *AgentSessionReconciler
 	providers *ModelProviderReconciler
+	approvals *ToolApprovalReconciler
 
 	// changes are when users changed objects, by name: the fake API server does not tell.
 	changes map[string]time.Time
@@ -230,7 +231,8 @@ func testScheme(t *testing.T) *runtime.Scheme {
 func newClient(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) client.WithWatch {
 	t.Helper()
 	return fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).
-		WithStatusSubresource(&api.AgentRun{}, &api.AgentSession{}, &api.ModelProvider{}).
+		WithStatusSubresource(&api.AgentRun{}, &api.AgentSession{}, &api.ModelProvider{}, &api.ToolApproval{}).
+		WithIndex(&api.ToolApproval{}, indexApprovalRun, func(o client.Object) []string { return []string{o.(*api.ToolApproval).Spec.RunRef.Name} }).
 		WithIndex(&api.AgentRun{}, indexRunSession, func(o client.Object) []string { return []string{o.(*api.AgentRun).Spec.SessionRef.Name} }).
 		WithIndex(&api.AgentRun{}, indexRunProvider, usedProvider).
 		WithIndex(&api.AgentSession{}, indexSessionHistory, func(o client.Object) []string { return []string{o.(*api.AgentSession).HistoryUID()} }).
@@ -261,6 +263,7 @@ func newWorld(t *testing.T, log runevent.Log, store cas.Store, objects ...client
 	w.runs = &AgentRunReconciler{Client: w.client, Heads: w.heads, Admission: w.admission, Health: w.health, Events: w.events, Now: time.Now}
 	w.sessions = &AgentSessionReconciler{Client: w.client, Direct: w.client, Heads: w.heads, Health: w.health, Purger: w.purger, Admission: w.admission, Events: w.events, Logger: quiet, Now: time.Now}
 	w.providers = &ModelProviderReconciler{Client: w.client, Direct: stamped{w.client, w.changes}, Now: time.Now}
+	w.approvals = &ToolApprovalReconciler{Client: w.client, Heads: w.heads, Now: time.Now}
 	var parts sync.WaitGroup
 	for _, part := range []interface{ Start(context.Context) error }{w.heads, w.health, w.purger, w.admission} {
 		parts.Go(func() { _ = part.Start(ctx) })
@@ -320,6 +323,8 @@ func (w *world) bounded(o client.Object) {
 		status = o.Status
 	case *api.ModelProvider:
 		status = o.Status
+	case *api.ToolApproval:
+		status = o.Status
 	}
 	if raw, err := json.Marshal(status); err != nil || len(raw) > api.MaxStatusBytes || len(raw) < 10 {
 		w.t.Errorf("a status of %d bytes is written (%v): %s", len(raw), err, raw)
@@ -363,8 +368,8 @@ func pass(d time.Duration) {
 
 func (w *world) reconcile() {
 	w.t.Helper()
-	providers, sessions, runs := &api.ModelProviderList{}, &api.AgentSessionList{}, &api.AgentRunList{}
-	for _, list := range []client.ObjectList{providers, sessions, runs} {
+	providers, sessions, runs, approvals := &api.ModelProviderList{}, &api.AgentSessionList{}, &api.AgentRunList{}, &api.ToolApprovalList{}
+	for _, list := range []client.ObjectList{providers, sessions, runs, approvals} {
 		if err := w.client.List(w.ctx, list); err != nil {
 			w.t.Fatal(err)
 		}
@@ -382,6 +387,9 @@ func (w *world) reconcile() {
 	}
 	for i := range runs.Items {
 		check(w.runs.Reconcile(w.ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&runs.Items[i])}))
+	}
+	for i := range approvals.Items {
+		check(w.approvals.Reconcile(w.ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&approvals.Items[i])}))
 	}
 }
 
@@ -441,15 +449,21 @@ type execution struct {
 	cause              error
 	// change edits what the run works under; nil for no change.
 	change func(*session.RunConfig)
+	// tools are the run's, and approvals what people have decided; nil for none.
+	tools     agent.Tools
+	approvals agent.Approvals
 }
 
 // execute runs a run, with all its events.
 func execute(t *testing.T, log runevent.Log, store cas.Store, e execution) agent.Result {
 	t.Helper()
 	deps := agent.Deps{
-		Log: log, Store: store, Model: e.model, Tools: noTools{}, Now: time.Now, NewID: func() string { return e.name + "-exec" },
+		Log: log, Store: store, Model: e.model, Tools: noTools{}, Approvals: e.approvals, Now: time.Now, NewID: func() string { return e.name + "-exec" },
 		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 		Live:  func(agent.Live) {}, Logger: slog.New(slog.DiscardHandler),
+	}
+	if e.tools != nil {
+		deps.Tools = e.tools
 	}
 	job := agent.Run{
 		Namespace: "ns", Name: e.name, UID: e.uid, SessionUID: e.history, AgentKey: runevent.MainAgent, Operation: "Prompt", Worker: "w1",
@@ -468,7 +482,7 @@ func execute(t *testing.T, log runevent.Log, store cas.Store, e execution) agent
 	} else {
 		result, err = agent.Execute(t.Context(), deps, job)
 	}
-	if err != nil {
+	if err != nil && (e.approvals == nil || !errors.Is(err, agent.ErrWaiting)) {
 		t.Fatalf("run %s: %v", e.name, err)
 	}
 	return result

@@ -256,6 +256,29 @@ func TestWaitingRunIsCancelled(t *testing.T) {
 	}
 }
 
+// TestOverdueWhileWaiting: a run that cannot be loaded is ended with its deadline, but not for the time that it waited.
+func TestOverdueWhileWaiting(t *testing.T) {
+	w, p := asking(t, "guarded")
+	run := w.run("u1", "hi")
+	w.mustWait(run)
+	run.Config.Limits.ActiveDeadlineSeconds = 60
+	w.clock.now = w.clock.now.Add(30 * time.Minute)
+	if _, err := Seal(context.Background(), w.deps(), run, ErrDeadline); !errors.Is(err, ErrNotOverdue) {
+		t.Fatalf("a run that waited for half an hour, of which nothing counts: %v", err)
+	}
+	run.Config.Limits.ActiveDeadlineSeconds = 0
+	p.decisions = []Decision{w.decides("guarded", true)}
+	if !w.dies("approval.decided", 1, func() { _, _ = w.execute(context.Background(), run) }) {
+		t.Fatal("the worker did not die")
+	}
+	run.Config.Limits.ActiveDeadlineSeconds = 60
+	w.clock.now = w.clock.now.Add(time.Minute)
+	got, err := Seal(context.Background(), w.deps(), run, ErrDeadline)
+	if want := (Result{runevent.TypeRunFailed, ReasonDeadline}); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // TestApprovalTakeover kills the worker at every point of a run that waits for approval twice.
 func TestApprovalTakeover(t *testing.T) {
 	script := func(t *testing.T) (*world, *people, Run) {

@@ -494,6 +494,12 @@ func TestLoadOfARunThatHasBegun(t *testing.T) {
 			if err != nil || !errors.Is(job.Ending, tc.ending) {
 				t.Fatalf("%v, ending %v, want %v", err, job.Ending, tc.ending)
 			}
+			if tc.ending != nil && job.Run.Config.Limits.ActiveDeadlineSeconds != 3600 {
+				t.Errorf("the deadline comes as %d s", job.Run.Config.Limits.ActiveDeadlineSeconds)
+			}
+			if tc.ending == nil && job.Deps.Approvals == nil {
+				t.Error("nobody can be asked")
+			}
 			refusal := ""
 			if job.Run.Refusal != nil {
 				refusal = job.Run.Refusal.Message

@@ -90,11 +90,11 @@ func TestApproverIsTheCaller(t *testing.T) {
 			t.Fatal(out)
 		}
 	}
-	t.Cleanup(func() {
+	defer func() {
 		if out, err := kubectl(t, "delete", "-f", "../../config/admission"); err != nil {
 			t.Error(out)
 		}
-	})
+	}()
 	sample := []string{"-n", "decisions", "create", "--dry-run=server", "-f", "../../config/samples/approval/toolapproval.yaml", "--as"}
 	const refused = "spec.approver is kim@example.com, but who decides is tester: write that name there"
 	// The API server takes a moment until it heeds a new policy.
