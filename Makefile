@@ -51,6 +51,10 @@ test-scenarios: ## run the whole-path stories; RUN=name runs one of them
 test-page: ## run the viewer's page in a headless Chromium (needs Node)
 	@hack/test.sh page
 
+.PHONY: chaos
+chaos: ## kill workers at every point of every story (half an hour and more); RUN=story/one-worker/point=1 tries one place
+	@CHAOS_CASES=0 hack/test.sh chaos
+
 .PHONY: verify
 verify: ## check format, vet, lint, generated files, the built page, modules, licences, documents
 	@hack/verify.sh

@@ -8,7 +8,9 @@
 #   api        what a real API server says about types, samples and roles, and to a tool server that others wrote (needs Node)
 #   scenarios  whole stories on everything together (needs Node)
 #   page       the viewer's page in a headless Chromium (needs Node)
+#   chaos      stories whose worker is killed, at some places
 #
+#   CHAOS_CASES=n  tries n places, 0 all of them; CHAOS_SEED=n tries others
 #   RUN=name       runs one scenario
 #   RACE=off       leaves out the race detector, which needs a C compiler
 #   TEST_TOTALS    a file to which the counts of each part are added
@@ -20,7 +22,7 @@ step_name=test
 . hack/steps.sh
 export GOFLAGS=${GOFLAGS:--buildvcs=false}
 
-all=(unit adapters api scenarios page)
+all=(unit adapters api scenarios page chaos)
 parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
 for part in "${parts[@]}"; do
@@ -33,7 +35,7 @@ touch "$totals"
 reporter=$scratch/testreport
 
 command -v go >/dev/null || die "Go is missing: install Go 1.26"
-if selected api || selected scenarios; then start_control_plane; fi
+if selected api || selected scenarios || selected chaos; then start_control_plane; fi
 
 # classes prints "PART PACKAGE" for every package with tests. A package belongs to a part by what its tests import, so a
 # new one needs no entry here.
@@ -44,6 +46,7 @@ classes() {
 			case "$package" in
 			*/test/scenarios) echo "scenarios $package" && continue ;;
 			*/test/page) echo "page $package" && continue ;;
+			*/test/chaos) echo "chaos $package" && continue ;;
 			*/test/bench) continue ;; # make bench
 			esac
 			case " $imports " in
@@ -135,6 +138,16 @@ run_scenarios() {
 	build
 	say "scenarios"
 	check scenarios "$(of scenarios)" -count=1 -timeout 20m "${run[@]}"
+}
+
+run_chaos() {
+	local run=()
+	[ -z "${RUN:-}" ] || run=(-run "^TestChaos\$/^${RUN//\//\$/^}\$")
+	services
+	wait_control_plane
+	build
+	say "chaos"
+	check chaos "$(of chaos)" -count=1 -timeout 120m "${run[@]}"
 }
 
 # browser gets ready what opens pages.

@@ -128,17 +128,23 @@ func (c *connector) Connect(ctx context.Context, want *session.ToolSet) (tool.Se
 	return codemode.Wrap(set, c.codemode, begun, c.engine.code), nil
 }
 
+// chaosList is the --chaos that ends nothing and writes each point to the log.
+const chaosList = "list"
+
 // chaosPoint makes the hook that ends the process at a named point, as a kill would.
-func chaosPoint(spec string) (func(string), error) {
-	if spec == "" {
+func chaosPoint(spec string, logger *slog.Logger) (func(string), error) {
+	switch spec {
+	case "":
 		return nil, nil //nolint:nilnil // no hook
+	case chaosList:
+		return func(reached string) { logger.Info("chaos point", "point", reached) }, nil
 	}
 	point, times, found := strings.Cut(spec, "=")
 	n := 1
 	if found {
 		var err error
 		if n, err = strconv.Atoi(times); err != nil || n < 1 {
-			return nil, fmt.Errorf("--chaos=%s: use POINT or POINT=N with N from 1", spec)
+			return nil, fmt.Errorf("--chaos=%s: use POINT or POINT=N with N from 1, or list", spec)
 		}
 	}
 	var mu sync.Mutex

@@ -82,7 +82,7 @@ func parse(args []string) (config, error) {
 		c.allowAddresses = append(c.allowAddresses, found...)
 		return err
 	})
-	fs.StringVar(&c.chaos, "chaos", "", "for tests: POINT[=N] ends the process without clean-up when that point is reached the Nth time")
+	fs.StringVar(&c.chaos, "chaos", "", "for tests: POINT[=N] ends the process without clean-up when that point is reached the Nth time; list logs each point")
 	if err := fs.Parse(args); err != nil {
 		return c, err
 	}

@@ -227,7 +227,7 @@ func (p *parts) worker(ctx context.Context, mgr ctrl.Manager) (*worker.Worker, e
 	if err != nil {
 		return nil, err
 	}
-	chaos, err := chaosPoint(p.chaos)
+	chaos, err := chaosPoint(p.chaos, p.logger)
 	if err != nil {
 		return nil, err
 	}

@@ -238,6 +238,32 @@ func (w *World) startManager(ctx context.Context) error {
 	return w.start(ctx, w.Manager)
 }
 
+// StartWorker starts one more worker, of a process of its own, with the chaos point if there is one. Stop ends it, if nobody
+// did before.
+func (w *World) StartWorker(ctx context.Context, id, chaos string) (*services.Process, error) {
+	health, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	account, err := w.account(ctx, "agentloop-manager")
+	if err != nil {
+		return nil, err
+	}
+	process := services.NewProgram(services.ProgramOptions{
+		Name: id, LogPath: w.path(id + ".log"),
+		Command: func() *exec.Cmd {
+			args := append([]string{"--role=all", "--leader-elect=false", "--allow-loopback", "--health-address=" + health, "--worker-id=" + id}, w.storeFlags()...)
+			args = append(append(args, w.ManagerFlags...), "--role=workers")
+			if chaos != "" {
+				args = append(args, "--chaos="+chaos)
+			}
+			return w.command("manager", account, args)
+		},
+		Ready: func(ctx context.Context) error { return answers(ctx, "http://"+health+"/readyz") },
+	})
+	return process, w.start(ctx, process)
+}
+
 func (w *World) storeFlags() []string {
 	return []string{
 		"--nats-url=" + w.NATS.URL, "--s3-endpoint=" + w.S3.Endpoint, "--s3-bucket=" + w.S3.Bucket, "--s3-region=" + w.S3.Region, "--s3-addressing=path",
