@@ -34,6 +34,7 @@ type config struct {
 	check   bool
 	load    loadConfig
 	storage storageConfig
+	storm   stormConfig
 	viewer  viewerConfig
 }
 
@@ -51,6 +52,8 @@ var groups = []group{
 	{"history", measureHistory},
 	{"storage", measureStorage},
 	{"load", measureLoad},
+	{"storm", measureStorm},
+	{"runtime", measureRuntime},
 	{"viewer", measureViewer},
 	{"page", measurePage},
 	{"codemode", measureCodemode},
@@ -89,6 +92,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	fs.BoolVar(&c.check, "check", false, "end with an error when a target is missed")
 	c.storage.bind(fs)
 	c.load.bind(fs)
+	c.storm.bind(fs)
 	c.viewer.bind(fs)
 	if err := fs.Parse(args); err != nil {
 		return c, err

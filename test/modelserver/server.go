@@ -33,6 +33,7 @@ type Server struct {
 	order  []string // in the order of loading
 
 	requests  atomic.Int64 // numbers request ids
+	open      atomic.Int64
 	closeOnce sync.Once
 	closed    chan struct{}
 }
@@ -141,6 +142,9 @@ func (s *Server) Unload(id string) bool {
 // Requests returns what was recorded for a model, oldest first; never nil.
 func (s *Server) Requests(id string) []Request { return s.records.list(id) }
 
+// Open is how many requests for answers are being answered now.
+func (s *Server) Open() int { return int(s.open.Load()) }
+
 func (s *Server) lookup(id string) *model {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -177,6 +181,8 @@ const (
 
 func (s *Server) generate(p protocol) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		s.open.Add(1)
+		defer s.open.Add(-1)
 		x := s.exchange(p, w, r)
 		defer x.finish()
 		c, e := x.accept()

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -35,6 +36,8 @@ type Options struct {
 	Progress func(format string, args ...any)
 	// ManagerFlags are added to the manager's own.
 	ManagerFlags []string
+	// ManagerEnv is added to the manager's environment, as NAME=value.
+	ManagerEnv []string
 	// NATSSync is when NATS writes through to the disk: "always" (also for "") or a duration such as "2m".
 	NATSSync string
 	// ViewerAddress is where the viewer listens; a free port when empty.
@@ -146,6 +149,22 @@ func (w *World) startGarbageCollector(ctx context.Context) error {
 	return w.start(ctx, process)
 }
 
+// EtcdMetrics are etcd's own, as Prometheus reads them.
+func (w *World) EtcdMetrics(ctx context.Context) ([]byte, error) {
+	url := *w.control.ControlPlane.Etcd.URL
+	url.Path = "/metrics"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	return io.ReadAll(response.Body)
+}
+
 // start starts a process and remembers to stop it.
 func (w *World) start(ctx context.Context, process *services.Process) error {
 	w.stops = append(w.stops, process.Stop)
@@ -231,7 +250,9 @@ func (w *World) startManager(ctx context.Context) error {
 			if w.Chaos != "" {
 				args = append(args, "--chaos="+w.Chaos)
 			}
-			return w.command("manager", account, args)
+			command := w.command("manager", account, args)
+			command.Env = append(command.Env, w.ManagerEnv...)
+			return command
 		},
 		Ready: func(ctx context.Context) error { return answers(ctx, "http://"+health+"/readyz") },
 	})
