@@ -66,6 +66,9 @@ func (x exported) file() string {
 	return x.summary.Namespace + "_" + name + x.format.suffix
 }
 
+// exportBuffer is how much of an export is sent at once, in bytes: most lines are short.
+const exportBuffer = 64 << 10
+
 // export streams all evidence of a session. Once it has begun, a failure breaks the connection off: no form of it then has what
 // makes it complete.
 func (s *Server) export(w http.ResponseWriter, r *http.Request) error {
@@ -91,6 +94,9 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := &patient{w: w, control: http.NewResponseController(w), now: s.opts.Now, each: s.opts.Timeout}
 	records, err := x.format.write(r.Context(), s, x, out)
+	if err == nil {
+		err = out.flush()
+	}
 	s.metrics.entries.WithLabelValues(x.format.name).Add(float64(records))
 	if err == nil {
 		return nil
@@ -99,6 +105,7 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Del("Content-Disposition")
 		return err
 	}
+	_ = out.flush() // what was made is evidence; the failure is told below
 	s.metrics.aborted.Inc()
 	if !errors.Is(r.Context().Err(), context.Canceled) {
 		s.opts.Logger.Error("export broken off", "requestId", requestID(r.Context()), "format", x.format.name, "records", records, "error", err)
@@ -150,7 +157,7 @@ func formOf(values url.Values) (exported, error) {
 	return x, nil
 }
 
-// patient writes as long as the client reads: each write has its own time.
+// patient writes as long as the client reads: each write has its own time. But for the first one it gathers short pieces.
 type patient struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -158,10 +165,33 @@ type patient struct {
 	each    time.Duration
 	// begun says that something was written: from then on an answer can only be broken off.
 	begun bool
+	held  []byte
 }
 
+// Write implements io.Writer. An error may be that of pieces that were held.
 func (p *patient) Write(data []byte) (int, error) {
+	if p.begun && len(p.held)+len(data) <= exportBuffer {
+		p.held = append(p.held, data...)
+		return len(data), nil
+	}
 	p.begun = true
+	if err := p.flush(); err != nil {
+		return 0, err
+	}
+	return p.send(data)
+}
+
+// flush sends what is held.
+func (p *patient) flush() error {
+	if len(p.held) == 0 {
+		return nil
+	}
+	_, err := p.send(p.held)
+	p.held = p.held[:0]
+	return err
+}
+
+func (p *patient) send(data []byte) (int, error) {
 	_ = p.control.SetWriteDeadline(p.now().Add(p.each)) // best effort: not every connection has one
 	return p.w.Write(data)
 }

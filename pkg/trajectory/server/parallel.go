@@ -52,22 +52,38 @@ type made struct {
 	err   error
 }
 
-// begin starts the calls in order, and no more of them than are waited for. The queue has them in order.
+// begin starts the calls in order, and no more of them than are waited for. The queue has them in order. Who makes one makes
+// others after it: a new goroutine for each would have its stack grown each time.
 func begin(ctx context.Context, group *sync.WaitGroup, n int, do func(ctx context.Context, i int) ([]byte, error)) <-chan chan made {
-	queue := make(chan chan made, exportParallel)
+	type job struct {
+		i    int
+		done chan made
+	}
+	queue, jobs := make(chan chan made, exportParallel), make(chan job)
+	for range min(exportParallel, n) {
+		group.Go(func() {
+			for one := range jobs {
+				bytes, err := do(ctx, one.i)
+				one.done <- made{bytes, err}
+			}
+		})
+	}
 	group.Go(func() {
+		defer close(jobs)
 		defer close(queue)
 		for i := range n {
-			done := make(chan made, 1)
+			one := job{i, make(chan made, 1)}
 			select {
-			case queue <- done:
+			case queue <- one.done:
 			case <-ctx.Done():
 				return
 			}
-			group.Go(func() {
-				bytes, err := do(ctx, i)
-				done <- made{bytes, err}
-			})
+			select {
+			case jobs <- one:
+			case <-ctx.Done():
+				one.done <- made{err: ctx.Err()}
+				return
+			}
 		}
 	})
 	return queue
