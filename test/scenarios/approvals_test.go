@@ -13,23 +13,28 @@ import (
 	"github.com/agentloop/agentloop/api/v1alpha1"
 )
 
-// cmdApprove is "approve RUN [-deny] [-tool T] [-reason R] [-as kim] [-approver kim] [-digest D] [-name N]": waits until a
-// call of the run, or one of the tool, waits for a person, and decides about the first one as that user. The decision's
-// name is N, or else the call's id.
+// cmdApprove is "approve RUN [-deny] [-tool T|-call C] [-reason R] [-as kim] [-name N]": waits until a call of the run waits
+// for a person, of that tool or with that id if one is named, and decides about the first one as that user. The decision's
+// name is N, or else the call's id. -approver, -digest, -id and -uid put something else into the decision than what is right.
 func cmdApprove(ts *testscript.TestScript, neg bool, args []string) {
 	flags := flag.NewFlagSet("approve", flag.ContinueOnError)
 	deny := flags.Bool("deny", false, "")
 	tool := flags.String("tool", "", "")
+	call := flags.String("call", "", "")
 	why := flags.String("reason", "", "")
 	user := flags.String("as", "kim", "")
 	approver := flags.String("approver", "", "")
 	digest := flags.String("digest", "", "")
+	id := flags.String("id", "", "")
+	uid := flags.String("uid", "", "")
 	name := flags.String("name", "", "")
 	rest := parse(ts, flags, args)
 	if len(rest) != 1 {
-		ts.Fatalf("usage: approve RUN [-deny] [-tool T] [-reason R] [-as kim] [-approver kim] [-digest D] [-name N]")
+		ts.Fatalf("usage: approve RUN [-deny] [-tool T|-call C] [-reason R] [-as kim] [-name N]")
 	}
-	run, pending := waitPending(ts, rest[0], *tool)
+	run, pending := waitPending(ts, rest[0], func(p v1alpha1.PendingApproval) bool {
+		return (*tool == "" || p.Tool == *tool) && (*call == "" || p.ToolCallID == *call)
+	})
 	approval := v1alpha1.ToolApproval{Spec: v1alpha1.ToolApprovalSpec{
 		RunRef:     v1alpha1.ApprovalRunRef{Name: run.Name, UID: string(run.UID)},
 		ToolCallID: pending.ToolCallID, ArgumentsDigest: pending.ArgumentsDigest, Decision: v1alpha1.DecisionApprove, Reason: *why, Approver: *user,
@@ -38,7 +43,9 @@ func cmdApprove(ts *testscript.TestScript, neg bool, args []string) {
 	if *deny {
 		approval.Spec.Decision = v1alpha1.DecisionDeny
 	}
-	for into, value := range map[*string]string{&approval.Spec.Approver: *approver, &approval.Spec.ArgumentsDigest: *digest, &approval.Name: *name} {
+	for into, value := range map[*string]string{
+		&approval.Spec.Approver: *approver, &approval.Spec.ArgumentsDigest: *digest, &approval.Spec.ToolCallID: *id, &approval.Spec.RunRef.UID: *uid, &approval.Name: *name,
+	} {
 		if value != "" {
 			*into = value
 		}
@@ -55,8 +62,8 @@ func cmdApprove(ts *testscript.TestScript, neg bool, args []string) {
 	outcome(ts, neg, "approve "+strings.Join(args, " "), stdout.String(), stderr.String(), err)
 }
 
-// waitPending waits until a call of the run waits for a person, of the tool if one is named.
-func waitPending(ts *testscript.TestScript, name, tool string) (v1alpha1.AgentRun, v1alpha1.PendingApproval) {
+// waitPending waits until a wanted call of the run waits for a person.
+func waitPending(ts *testscript.TestScript, name string, wanted func(v1alpha1.PendingApproval) bool) (v1alpha1.AgentRun, v1alpha1.PendingApproval) {
 	var run v1alpha1.AgentRun
 	var found v1alpha1.PendingApproval
 	var raw string
@@ -67,7 +74,7 @@ func waitPending(ts *testscript.TestScript, name, tool string) (v1alpha1.AgentRu
 			return false
 		}
 		for _, pending := range run.Status.PendingApprovals {
-			if tool == "" || pending.Tool == tool {
+			if wanted(pending) {
 				found = pending
 				return true
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -165,6 +166,20 @@ func cmdChaos(ts *testscript.TestScript, _ bool, args []string) {
 	shared.Chaos = args[0]
 	if args[0] == "off" {
 		shared.Chaos = ""
+	}
+	control(ts, shared.Manager, "start")
+}
+
+// cmdSlots is "slots N": restarts the manager with a worker that executes N runs at a time; "slots off" takes it back.
+func cmdSlots(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: slots N | slots off")
+	}
+	ts.Check(shared.Manager.Stop())
+	const flag = "--max-concurrent-runs="
+	shared.ManagerFlags = slices.DeleteFunc(shared.ManagerFlags, func(f string) bool { return strings.HasPrefix(f, flag) })
+	if args[0] != "off" {
+		shared.ManagerFlags = append(shared.ManagerFlags, flag+args[0])
 	}
 	control(ts, shared.Manager, "start")
 }
