@@ -1,4 +1,4 @@
-// Command manager runs agentloop's controllers and workers, checks the object store and exports, imports files of earlier
+// Command manager runs agentloop's controllers and workers, checks the object store, sessions and exports, imports files of earlier
 // versions, and suggests manifests.
 package main
 
@@ -24,7 +24,7 @@ const usage = `manager runs agentloop.
   manager cas-check [flags]             check what the object store can do, and say what is missing
   manager import-legacy [flags] FOLDER  store a session's journals and event segments of earlier versions
   manager models [flags]                suggest ModelProvider manifests from a catalogue
-  manager verify [flags]                check the export of a trajectory; see manager verify --help
+  manager verify [flags]                check a session, or the export of a trajectory; see manager verify --help
   manager --help                        show the flags
 `
 
@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string) error {
 		return catalogue.Run(args[1:], os.Stdout, os.Stderr)
 	}
 	if len(args) > 0 && args[0] == "verify" {
-		return verifyExport(args[1:], os.Stdin, os.Stdout, os.Stderr)
+		return verifyCommand(ctx, args[1:], os.Stdin, os.Stdout, os.Stderr)
 	}
 	if len(args) > 0 && args[0] == "import-legacy" {
 		return legacyimport.Run(ctx, args[1:], os.Stdout, os.Stderr)

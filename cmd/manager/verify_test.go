@@ -58,15 +58,15 @@ func TestVerify(t *testing.T) {
 		packed := compressed(t, kind, whole)
 		t.Run(kind, func(t *testing.T) {
 			var out, log bytes.Buffer
-			if err := verifyExport([]string{"--export", write(t, packed)}, nil, &out, &log); err != nil || !strings.HasPrefix(out.String(), "complete: session team:sample") {
+			if err := verifyCommand(t.Context(), []string{"--export", write(t, packed)}, nil, &out, &log); err != nil || !strings.HasPrefix(out.String(), "complete: session team:sample") {
 				t.Errorf("%v: %s", err, out.String())
 			}
-			if err := verifyExport([]string{"--export", "-"}, bytes.NewReader(packed), &out, &log); err != nil {
+			if err := verifyCommand(t.Context(), []string{"--export", "-"}, bytes.NewReader(packed), &out, &log); err != nil {
 				t.Errorf("standard input: %v", err)
 			}
 			out.Reset()
 			var unverified *unverifiedError
-			err := verifyExport([]string{"--export", write(t, packed[:len(packed)-9]), "-o", "json"}, nil, &out, &log)
+			err := verifyCommand(t.Context(), []string{"--export", write(t, packed[:len(packed)-9]), "-o", "json"}, nil, &out, &log)
 			if !errors.As(err, &unverified) || unverified.code != exitWrong || unverified.cause != nil {
 				t.Errorf("cut off: %v", err)
 			}
@@ -82,7 +82,7 @@ func TestVerify(t *testing.T) {
 	t.Run("an edited file", func(t *testing.T) {
 		var out, log bytes.Buffer
 		edited := bytes.Replace(whole, []byte("It is 42."), []byte("It is 41."), 1)
-		err := verifyExport([]string{"--export", write(t, edited)}, nil, &out, &log)
+		err := verifyCommand(t.Context(), []string{"--export", write(t, edited)}, nil, &out, &log)
 		if err == nil || !strings.Contains(out.String(), "NOT COMPLETE") || !strings.Contains(out.String(), "wrongChecksum") || !strings.Contains(out.String(), "do not rely on it") {
 			t.Errorf("%v: %s", err, out.String())
 		}
@@ -105,7 +105,7 @@ func TestVerifyCannotRead(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out, log bytes.Buffer
-			err := verifyExport(c.args, iotest.ErrReader(errors.New("broken disk")), &out, &log)
+			err := verifyCommand(t.Context(), c.args, iotest.ErrReader(errors.New("broken disk")), &out, &log)
 			var unverified *unverifiedError
 			if !errors.As(err, &unverified) || unverified.code != exitUnreadable || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one about %s", err, c.want)
