@@ -128,7 +128,35 @@ func (b *Builder) lifecycle(s *stream, f fact) int {
 	n := b.node(s, f, TypeLifecycle)
 	n.Hidden = true
 	n.ToolCallID = f.event().CallID
+	switch event := f.event(); {
+	case event.Kind == runevent.KindApproval && event.Type == runevent.TypeRecord:
+		n.Title, n.Server = approvalTitle(event), event.Server
+	case event.Type == runevent.TypeRunHandedBack && event.Reason != "":
+		n.Title += ": " + event.Reason
+	}
 	return b.place(n)
+}
+
+// approvalTitle says what was decided about a call of which tool, and by whom; of the call's arguments it says nothing.
+func approvalTitle(event *runevent.Event) string {
+	title := "approval"
+	switch event.Decision {
+	case runevent.DecisionRequested:
+		title = "approval requested"
+	case runevent.DecisionApproved:
+		title = "approved"
+	case runevent.DecisionDenied:
+		title = "denied"
+	case runevent.DecisionExpired:
+		title = "approval expired"
+	}
+	if event.Approver != "" {
+		title += " by " + event.Approver
+	}
+	if event.Name != "" {
+		title += ": " + event.Name
+	}
+	return title
 }
 
 // unknown lists a record of a newer format.

@@ -1,7 +1,10 @@
 package trajectory_test
 
 import (
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/agentloop/agentloop/pkg/runevent"
 )
@@ -164,6 +167,36 @@ func TestWhatTheViewerHides(t *testing.T) {
 	}
 	if len(shown) != len(want) || ix.Counts.Entries-ix.Counts.Hidden != 5 || ix.Counts.Entries != 11 {
 		t.Errorf("shown are %v of %+v", shown, ix.Counts)
+	}
+}
+
+// TestTitlesOfApprovals: who decided what about a call of which tool is said by the index, the arguments and what people say
+// are not.
+func TestTitlesOfApprovals(t *testing.T) {
+	decided := func(decision runevent.Decision, approver, said string) runevent.Event {
+		return record(runevent.KindApproval, in("r1", "a"), call("c1"), func(e *runevent.Event) {
+			e.Name, e.Server, e.Decision, e.Approver, e.Text = "notes__append", "notes", decision, approver, said
+		})
+	}
+	h := newHand(t)
+	for _, event := range []runevent.Event{
+		decided(runevent.DecisionRequested, "", ""), ev(runevent.TypeRunHandedBack, func(e *runevent.Event) { e.Reason = "AwaitingApproval" }),
+		decided(runevent.DecisionApproved, "kim", "fine"), decided(runevent.DecisionDenied, "kim", "not on a Friday"), decided(runevent.DecisionExpired, "", ""),
+		ev(runevent.TypeRunHandedBack), record(runevent.KindApproval),
+	} {
+		h.log.add(t, main, event)
+	}
+	ix := h.index()
+	var got []string
+	for _, e := range page(t, ix, "", 100).Entries {
+		got = append(got, strings.Join([]string{e.Event, e.Title, e.ToolCallID, e.Server}, "|"))
+	}
+	want := []string{
+		"approval|approval requested: notes__append|c1|notes", "run.handedback|run.handedback: AwaitingApproval||", "approval|approved by kim: notes__append|c1|notes",
+		"approval|denied by kim: notes__append|c1|notes", "approval|approval expired: notes__append|c1|notes", "run.handedback|run.handedback||", "approval|approval||",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

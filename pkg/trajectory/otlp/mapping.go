@@ -72,6 +72,7 @@ const (
 
 	ownEntry     = own + "entry.id"
 	ownSequence  = own + "entry.sequence"
+	ownTitle     = own + "entry.title"
 	ownStatus    = own + "entry.status"
 	ownInput     = own + "entry.input"
 	ownAdjusted  = own + "entry.clock_adjusted"

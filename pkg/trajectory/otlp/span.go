@@ -72,6 +72,10 @@ func (s *span) note(entry *trajectory.Entry) {
 	a.text(ownEntry, entry.ID)
 	a.number(ownSequence, entry.Sequence)
 	a.positive(ownTurn, int64(entry.Turn))
+	a.text(attrToolCall, entry.ToolCallID)
+	if entry.Title != entry.Event {
+		a.text(ownTitle, entry.Title)
+	}
 	s.Events = append(s.Events, event{Time: nanos(entry.CapturedAt), Name: own + entry.Event, Attributes: a})
 }
 
