@@ -39,7 +39,7 @@ const patience = 30_000;
 const checks = [];
 
 /**
- * check registers one. Options: token (admin unless said; null for none), size, scheme, forced (colours of the system), allow (HTTP statuses of failed
+ * check registers one. Options: token (admin unless said; null for none), size, scheme, forced (colours of the system), ratio (device pixels to a CSS pixel), allow (HTTP statuses of failed
  * requests that belong to the check).
  */
 export function check(name, options, run) {
@@ -76,9 +76,10 @@ export async function runAll() {
 }
 
 async function runOne(browser, { name, options, run }) {
-  const { token = tokens.admin, size = [1280, 800], scheme = "light", forced = false, allow = [] } = options;
+  const { token = tokens.admin, size = [1280, 800], scheme = "light", forced = false, ratio = 1, allow = [] } = options;
   const context = await browser.newContext({
     viewport: { width: size[0], height: size[1] },
+    deviceScaleFactor: ratio,
     colorScheme: scheme,
     forcedColors: forced ? "active" : "none",
     reducedMotion: "reduce",

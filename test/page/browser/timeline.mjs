@@ -57,6 +57,29 @@ check("every agent has two rows, and its label selects it", async (page, t) => {
   assert.equal(await t.rows().count(), 5);
 });
 
+check("a machine that paints slowly paints less while the view moves, and all of it when that rests", { ratio: 2 }, async (page, t) => {
+  await page.addInitScript(() => {
+    const put = CanvasRenderingContext2D.prototype.putImageData;
+    globalThis.widths = [];
+    CanvasRenderingContext2D.prototype.putImageData = function (...args) {
+      for (const end = performance.now() + 5; performance.now() < end; );
+      globalThis.widths.push(this.canvas.width / this.canvas.clientWidth);
+      return put.apply(this, args);
+    };
+  });
+  await t.trajectory("checkout-errors");
+  const widths = () => page.evaluate(() => globalThis.widths.splice(0));
+  assert.ok((await widths()).every((ratio) => ratio === 2));
+  const tracks = await page.locator("#tracks").boundingBox();
+  await page.mouse.move(tracks.x + tracks.width / 2, tracks.y + 30);
+  await page.keyboard.down("Control");
+  await page.mouse.wheel(0, -60);
+  await page.keyboard.up("Control");
+  await t.until("the view has come to rest", () => t.param("t") !== null);
+  await t.drawn();
+  assert.deepEqual(await widths(), [1, 2]);
+});
+
 check("Ctrl and wheel zoom around the pointer and leave the rows where they are", async (page, t) => {
   await t.trajectory("checkout-errors");
   const label = page.locator(".tl-labels li").nth(1);

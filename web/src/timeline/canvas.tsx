@@ -20,6 +20,8 @@ const dragStart = 4;
 interface Props {
   all: readonly Lane[];
   view: ReadonlySignal<View>;
+  /** The view when it has come to rest. */
+  settled: ReadonlySignal<View>;
   extent: View;
   warp: Warp;
   /** Whether there is anything on the axis. */
@@ -45,6 +47,7 @@ export function Canvas(props: Props) {
   const { all, extent, warp, agent, selected, entryAt } = props;
   const canvas = useCanvas({
     view: props.view,
+    settled: props.settled,
     part: props.part,
     height: (part) => Math.min(part.height, (all.length / 2) * agentHeight),
     paint: (ctx, { view, part: { width, scrollTop }, height, ratio, palette }) => {

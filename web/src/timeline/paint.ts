@@ -59,11 +59,7 @@ export class Painter {
     const first = Math.max(Math.floor(scene.scrollTop / agentHeight), 0) * 2;
     const last = Math.min((Math.floor((scene.scrollTop + scene.height) / agentHeight) + 1) * 2, scene.lanes.length);
     const over: Over = { frames: [], words: [] };
-    ground(this.pixels, scene, first, last);
-    for (let i = first; i < last; i++) {
-      const lane = scene.lanes[i];
-      if (lane) paintLane(this.pixels, this.cells, scene, lane, (topOf(i) + rowGap - scene.scrollTop) * scene.ratio, over);
-    }
+    this.lanes(scene, first, last, over);
     breaks(this.pixels, scene, last);
     ctx.setTransform(1, 0, 0, 1, 0, 0);
     ctx.putImageData(this.pixels.image(), 0, 0);
@@ -71,34 +67,49 @@ export class Painter {
     ctx.setTransform(scene.ratio, 0, 0, scene.ratio, 0, 0);
     overlay(ctx, scene, over);
   }
+
+  /**
+   * lanes goes down the picture once: rows of marks, and between them what they stand on. Memory is what a picture costs,
+   * so that no pixel but those of patterns is written twice.
+   */
+  private lanes(scene: Scene, first: number, last: number, over: Over): void {
+    const { pixels, cells } = this;
+    const { palette, ratio } = scene;
+    const hair = Math.max(Math.round(ratio), 1);
+    const surface = lined(scene, pixels.width, palette.surface);
+    const band = lined(scene, pixels.width, palette.band);
+    let done = 0;
+    for (let i = first; i < last; i += 2) {
+      const ground = scene.lanes[i]?.agent === scene.agent ? band : surface;
+      for (const lane of [i, i + 1]) {
+        const marks = scene.lanes[lane];
+        const top = (topOf(lane) + rowGap - scene.scrollTop) * ratio;
+        if (marks) done = paintLane(pixels, cells, scene, { lane: marks, top, ground, done }, over);
+      }
+      const below = Math.round((Math.floor(i / 2 + 1) * agentHeight - scene.scrollTop) * ratio);
+      pixels.repeat(ground, done, below);
+      pixels.fill({ x: 0, y: below - hair, width: pixels.width, height: hair }, palette.edge);
+      done = below;
+    }
+    pixels.repeat(surface, done, pixels.height);
+  }
+}
+
+/** lined is a row of pixels of what marks stand on: a colour with the lines of the axis. */
+function lined(scene: Scene, width: number, colour: number): Uint32Array {
+  const row = new Uint32Array(width).fill(colour);
+  const hair = Math.max(Math.round(scene.ratio), 1);
+  for (const tick of scene.ticks) {
+    const x = Math.round(position(scene.view, tick.at) * width);
+    row.fill(scene.palette.grid, Math.max(x, 0), Math.max(x + hair, 0));
+  }
+  return row;
 }
 
 /** What is drawn over the pixels, in device pixels. */
 interface Over {
   readonly frames: Box[];
   readonly words: { box: Box; text: string; inner: boolean }[];
-}
-
-/**
- * ground draws what the marks stand on: the band of the listed agent, lines between agents, those of the axis. Most rows of
- * pixels are alike, so that one is drawn and repeated.
- */
-function ground(pixels: Pixels, scene: Scene, first: number, last: number): void {
-  const { palette, ratio } = scene;
-  const { width, height } = pixels;
-  const hair = Math.max(Math.round(ratio), 1);
-  const lined = (y: number, to: number, colour: number) => {
-    pixels.fill({ x: 0, y, width, height: 1 }, colour);
-    for (const tick of scene.ticks) pixels.fill({ x: Math.round(position(scene.view, tick.at) * width), y, width: hair, height: 1 }, palette.grid);
-    pixels.copy(y, to);
-  };
-  lined(0, height, palette.surface);
-  for (let i = first; i < last; i += 2) {
-    const top = (Math.floor(i / 2) * agentHeight - scene.scrollTop) * ratio;
-    const below = Math.round(top + agentHeight * ratio);
-    if (scene.lanes[i]?.agent === scene.agent && below > 0) lined(Math.max(Math.round(top), 0), below, palette.band);
-    pixels.fill({ x: 0, y: below - hair, width, height: hair }, palette.edge);
-  }
 }
 
 /** breaks hatches what stands for idle time. It comes after the lanes, whose rows of pixels are repeated, and leaves the last marks before it. */
@@ -135,11 +146,21 @@ interface Place {
   readonly height: number;
   readonly gap: number;
   readonly ratio: number;
-  /** What its marks stand on. */
+  /** The colour that its marks stand on, and a row of pixels of that with the lines of the axis. */
   readonly ground: number;
+  readonly lined: Uint32Array;
 }
 
-function paintLane(pixels: Pixels, cells: Uint8Array, scene: Scene, lane: Lane, top: number, over: Over): void {
+/** A lane, where it begins, what it stands on, and down to where everything is painted. */
+interface Next {
+  readonly lane: Lane;
+  readonly top: number;
+  readonly ground: Uint32Array;
+  readonly done: number;
+}
+
+/** paintLane paints from where that was left to the lower edge of the lane, which it returns. */
+function paintLane(pixels: Pixels, cells: Uint8Array, scene: Scene, { lane, top, ground, done }: Next, over: Over): number {
   const { palette, ratio } = scene;
   const place = {
     top,
@@ -147,33 +168,41 @@ function paintLane(pixels: Pixels, cells: Uint8Array, scene: Scene, lane: Lane, 
     gap: lane.depth > 1 ? Math.round(ratio) : 0,
     ratio,
     ground: lane.agent === scene.agent ? palette.band : palette.surface,
+    lined: ground,
   };
   const raster = { view: scene.view, width: pixels.width, least: Math.ceil(leastWidth * ratio), selected: scene.selected };
   const wide = rasterise(lane, raster, wordWidth * ratio, cells);
-  for (let sub = 0; sub < lane.depth; sub++) paintRow(pixels, cells, sub, palette, place, over);
+  let edge = done;
+  for (let sub = 0; sub < lane.depth; sub++) {
+    const whole = boxOf({ sub, x: 0, width: pixels.width }, place);
+    pixels.repeat(ground, edge, whole.y);
+    edge = whole.y + whole.height;
+    paintRow(pixels, cells, { sub, whole }, palette, place, over);
+  }
   if (lane.row === "model") {
     for (const point of points(lane, raster, pointRoom * ratio)) paintPoint(pixels, palette, point, place, over);
   }
-  if (place.height < 12 * ratio) return;
+  if (place.height < 12 * ratio) return edge;
   for (const mark of wide) {
     // Over a pattern there is nothing to read.
     if (mark.kind !== hatched) over.words.push({ box: boxOf(mark, place), text: scene.label(mark.event), inner: hollow(mark) });
   }
+  return edge;
 }
 
 /**
- * paintRow draws a sub-row: its colours once, and that row of pixels again down to its lower edge. Then come the patterns, which each
+ * paintRow draws a sub-row: its ground and colours once, and that row of pixels again down to its lower edge. Then come the patterns, which each
  * type has where there is room, so that types are not told by colour alone.
  */
-function paintRow(pixels: Pixels, cells: Uint8Array, sub: number, palette: Palette, place: Place, over: Over): void {
+function paintRow(pixels: Pixels, cells: Uint8Array, { sub, whole }: { sub: number; whole: Box }, palette: Palette, place: Place, over: Over): void {
   const { ratio } = place;
   const { width, data } = pixels;
-  const whole = boxOf({ sub, x: 0, width }, place);
   const middle = Math.round(whole.y + whole.height / 2);
   const half = Math.round(instantRadius * ratio);
   const visible = Math.max(whole.y, 0);
   if (visible >= Math.min(whole.y + whole.height, pixels.height)) return;
   const row = visible * width;
+  data.set(place.lined, row);
   const shaped: number[] = [];
   eachRun(cells, sub * width, width, (x, end, value) => {
     const kind = kindIn(value);

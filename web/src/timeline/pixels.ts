@@ -38,6 +38,14 @@ export class Pixels {
     }
   }
 
+  /** repeat fills the rows from one up to another with one row of pixels. */
+  repeat(row: Uint32Array, from: number, to: number): void {
+    const first = clip(from, this.height);
+    if (first >= clip(to, this.height)) return;
+    this.data.set(row, first * this.width);
+    this.copy(first, to);
+  }
+
   fill(box: Box, colour: number): void {
     const left = clip(box.x, this.width);
     const right = clip(box.x + box.width, this.width);

@@ -157,6 +157,7 @@ export function Timeline({ loaded, agent, selected, time, centre, onTime, onSele
             <Canvas
               all={all}
               view={view}
+              settled={settled}
               extent={extent}
               warp={warp}
               empty={empty}

@@ -35,20 +35,30 @@ export function useView(extent: View, wanted: View | null, onRest: (view: View |
   }
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let moved = 0;
     let first = true;
-    const end = view.subscribe((now) => {
+    const rested = () => {
+      timer = undefined;
+      const left = moved + rest - performance.now();
+      if (left > 0) {
+        timer = setTimeout(rested, left);
+        return;
+      }
+      const now = view.peek();
+      settled.value = now;
+      const told = now === last.current.extent ? null : now;
+      if (same(told, last.current.told)) return;
+      last.current.told = told;
+      tell.current(told);
+    };
+    const end = view.subscribe(() => {
       if (first) {
         first = false;
         return;
       }
-      clearTimeout(timer);
-      timer = setTimeout(() => {
-        settled.value = now;
-        const told = now === last.current.extent ? null : now;
-        if (same(told, last.current.told)) return;
-        last.current.told = told;
-        tell.current(told);
-      }, rest);
+      // To set a timer anew with each step of a wheel costs more than to let it come and look.
+      moved = performance.now();
+      timer ??= setTimeout(rested, rest);
     });
     return () => {
       clearTimeout(timer);
