@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"regexp"
 	"strconv"
@@ -31,7 +33,7 @@ func measureRuntime(ctx context.Context, c config, say func(string, ...any)) ([]
 		measure func(context.Context, *world.World, loadConfig, func(string, ...any)) ([]Figure, error)
 	}{
 		{"etcd", nil, measureEtcd},
-		{"live", []string{"--max-concurrent-runs=1000"}, measureLive},
+		{"live", []string{"--max-concurrent-runs=1000", "--drain-timeout=1s", "--pprof-address=" + liveProfiles}, measureLive},
 		{"scale", []string{"--role=controllers"}, measureScale},
 	} {
 		got, err := inWorld(ctx, c.load, part.flags, say, part.measure)
@@ -238,6 +240,9 @@ func (b *loadBench) peer(ctx context.Context) (int64, error) {
 	return bytes, err
 }
 
+// liveProfiles is where the manager tells what of its memory is in use.
+const liveProfiles = "127.0.0.1:36061"
+
 // liveRuns is how many runs wait for the model at once.
 const liveRuns = 500
 
@@ -265,7 +270,11 @@ func measureLive(ctx context.Context, w *world.World, c loadConfig, say func(str
 		return nil, err
 	}
 	manager := process{w.Manager.PID()}
-	before, err := b.steady(ctx, manager)
+	before, err := inUse(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resident, _, err := manager.resident()
 	if err != nil {
 		return nil, err
 	}
@@ -279,33 +288,51 @@ func measureLive(ctx context.Context, w *world.World, c loadConfig, say func(str
 	}); err != nil {
 		return nil, fmt.Errorf("%d of %d requests are open: %w", w.Models.Open(), liveRuns, err)
 	}
-	after, err := b.steady(ctx, manager)
+	after, err := inUse(ctx)
 	if err != nil {
 		return nil, err
 	}
-	say("the manager has %d MiB without runs and %d MiB with %d that wait for the model", before>>20, after>>20, liveRuns)
-	return []Figure{figure("runtime", "memory of a run that waits for its model", "KiB", float64(after-before)/1024/liveRuns).atMost(150)}, nil
+	residentThen, _, err := manager.resident()
+	if err != nil {
+		return nil, err
+	}
+	say("the manager uses %d MiB without runs and %d MiB with %d that wait for the model; resident are %d and %d MiB", before>>20, after>>20, liveRuns, resident>>20, residentThen>>20)
+	return []Figure{
+		figure("runtime", "memory in use for a run that waits for its model", "KiB", float64(after-before)/1024/liveRuns).atMost(150),
+		figure("runtime", "resident memory for it, garbage included", "KiB", float64(residentThen-resident)/1024/liveRuns),
+	}, nil
 }
 
-// steady is a process's memory once it grows no more.
-func (b *loadBench) steady(ctx context.Context, p process) (int64, error) {
-	var last int64
-	for range 40 {
-		now, _, err := p.resident()
+var memoryInUse = regexp.MustCompile(`(?m)^# (?:HeapAlloc = (\d+)|Stack = (\d+) / \d+)$`)
+
+// inUse is what a manager's heap and stacks take once the garbage is collected, in bytes.
+func inUse(ctx context.Context) (int64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+liveProfiles+"/debug/pprof/heap?gc=1&debug=1", nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err
+	}
+	var sum int64
+	found := memoryInUse.FindAllSubmatch(raw, -1)
+	if len(found) != 2 {
+		return 0, errors.New("the manager does not tell what memory it uses")
+	}
+	for _, match := range found {
+		n, err := strconv.ParseInt(string(append(match[1], match[2]...)), 10, 64)
 		if err != nil {
 			return 0, err
 		}
-		if last != 0 && now <= last+(256<<10) {
-			return now, nil
-		}
-		last = now
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
+		sum += n
 	}
-	return last, nil
+	return sum, nil
 }
 
 const (
