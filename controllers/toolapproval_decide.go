@@ -34,8 +34,9 @@ type approvalDecision struct {
 	own, again bool
 }
 
-// decideApproval is pure. Once a decision is applied, it stays so; one that was not is looked at again while its run goes
-// on, and what was told of it stands until there is something else to tell.
+// decideApproval is pure. What was told of a decision stands: a later call with the same id is another question, and that the
+// run has ended since changes nothing about why a decision did not count. Only that it was applied after all is told in its
+// place.
 func decideApproval(f approvalFacts) approvalDecision {
 	told := meta.FindStatusCondition(f.approval.Status.Conditions, api.ConditionApplied)
 	if told != nil && settled(told, f.run) {
@@ -45,7 +46,7 @@ func decideApproval(f approvalFacts) approvalDecision {
 		return refusedApproval(api.ApprovalReasonRunNotFound, "there is no such run, or another one has its name now")
 	}
 	d := f.outcome()
-	if d.status == metav1.ConditionUnknown && told != nil && told.Status == metav1.ConditionFalse && told.Reason != api.ApprovalReasonRunNotFound {
+	if d.status != metav1.ConditionTrue && told != nil && told.Status == metav1.ConditionFalse && told.Reason != api.ApprovalReasonRunNotFound {
 		d = refusedApproval(told.Reason, told.Message)
 	}
 	d.own = !slices.ContainsFunc(f.approval.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == f.run.UID })
@@ -91,8 +92,8 @@ func (f approvalFacts) outcome() approvalDecision {
 		return refusedApproval(api.ApprovalReasonStale, "the call does not wait: another decision was first, its time was over, or there is no such call")
 	case asked.ArgumentsDigest != decision.ArgumentsDigest:
 		return refusedApproval(api.ApprovalReasonDigestMismatch, "the call waits with other arguments: decide about the argumentsDigest in the run's status.pendingApprovals")
-	case !asked.Answers(decision.ArgumentsDigest, decision.At):
-		return refusedApproval(api.ApprovalReasonStale, "the call's time was over")
+	case !run.Answers(decision.CallID, string(f.approval.UID), decision.ArgumentsDigest, decision.At):
+		return refusedApproval(api.ApprovalReasonStale, "the call's time was over, or it was asked about only after this decision")
 	}
 	return pendingApproval("the call waits; a worker takes the decision")
 }

@@ -53,8 +53,7 @@ func (f runFacts) decided(run *session.RunProgress) time.Time {
 		if err != nil || approval.Spec.RunRef.UID != run.UID {
 			continue
 		}
-		progress := run.Tools[decision.CallID]
-		if !progress.Waits() || !progress.Approval.Answers(decision.ArgumentsDigest, decision.At) {
+		if !run.Tools[decision.CallID].Waits() || !run.Answers(decision.CallID, decision.ID, decision.ArgumentsDigest, decision.At) {
 			continue
 		}
 		at := f.now

@@ -117,7 +117,7 @@ func (l *loop) decide(ctx context.Context, answer answered, call message.Block, 
 		ArgumentsDigest: asked.ArgumentsDigest, Evidence: invocationEvidence(answer.request),
 	}
 	i := slices.IndexFunc(decisions, func(d Decision) bool {
-		return d.CallID == call.ID && asked.Answers(d.ArgumentsDigest, d.At)
+		return d.CallID == call.ID && l.state.Run.Answers(call.ID, d.ID, d.ArgumentsDigest, d.At)
 	})
 	switch {
 	case i >= 0:

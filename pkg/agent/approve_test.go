@@ -162,6 +162,34 @@ func TestApprovalOutcomes(t *testing.T) {
 	}
 }
 
+// Models give the same id to calls of different turns: what was decided about one is no decision about the next.
+func TestDecisionCountsOnce(t *testing.T) {
+	for name, second := range map[string]func(*world) []Decision{
+		"the one that was taken": func(w *world) []Decision { return []Decision{w.decides("guarded", true)} },
+		"another one, from before the question": func(w *world) []Decision {
+			return []Decision{w.decides("guarded", true), w.decides("guarded", true, func(d *Decision) { d.ID = "uid-2" })}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, p := asking(t, "guarded")
+			w.model.replies = []reply{calls("guarded"), calls("guarded"), says("done")}
+			run := w.run("u1", "hi")
+			w.mustWait(run)
+			p.decisions = second(w)
+			w.clock.now = w.clock.now.Add(time.Minute)
+			w.mustWait(run)
+			if diff := cmp.Diff([]string{"guarded-0"}, w.tools.calls); diff != "" {
+				t.Error(diff)
+			}
+			p.decisions = append(p.decisions, w.decides("guarded", false, func(d *Decision) { d.ID = "uid-3" }))
+			w.mustFinish(run)
+			if diff := cmp.Diff([]string{"result of guarded-0", textDenied}, w.results()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 func TestNobodyToAsk(t *testing.T) {
 	w, _ := asking(t, "guarded")
 	w.approvals = nil
@@ -192,7 +220,7 @@ func TestCallsAroundAnApproval(t *testing.T) {
 				if strings.HasPrefix(id, "guarded") != progress.Approval.Open() {
 					t.Errorf("%s: %+v", id, progress.Approval)
 				}
-				p.decisions = append(p.decisions, w.decides("guarded", true, func(d *Decision) { d.CallID = id }))
+				p.decisions = append(p.decisions, w.decides("guarded", true, func(d *Decision) { d.ID, d.CallID = "uid-"+id, id }))
 			}
 			w.tools.calls = nil
 			w.mustFinish(run)

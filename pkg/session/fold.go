@@ -96,55 +96,6 @@ type Completed struct {
 	ResponseID string
 }
 
-// ToolProgress is how far one call has come.
-type ToolProgress struct {
-	Attempts int
-	// Nested are the tools that its executions have begun to call themselves, each once.
-	Nested  []string
-	Unknown bool
-	// Approval is what is known of a person's decision about the call; nil when nobody was asked.
-	Approval *Approval
-	// Child is the run that the call was delegated to; nil for a call that was not.
-	Child *Child
-	// Result is the result's event; nil while there is none.
-	Result *runevent.Event
-}
-
-// Approval is the question whether a call may be made, and the answer.
-type Approval struct {
-	Name, Server    string
-	ArgumentsDigest cas.Digest
-	// Since is when it was asked, Until when the call counts as denied; zero for never.
-	Since, Until time.Time
-	// Decision is DecisionRequested while nobody has decided.
-	Decision runevent.Decision
-	// Approver is who decided, Reason what they say about it.
-	Approver, Reason string
-}
-
-// Open says whether nobody has decided.
-func (a *Approval) Open() bool { return a != nil && a.Decision == runevent.DecisionRequested }
-
-// Answers says whether a decision about such arguments that was made then is an answer: nobody has decided before, and it
-// was in time.
-func (a *Approval) Answers(arguments cas.Digest, at time.Time) bool {
-	return a.Open() && arguments == a.ArgumentsDigest && (a.Until.IsZero() || !at.After(a.Until))
-}
-
-// Waits says whether the call waits for a person.
-func (p *ToolProgress) Waits() bool { return p != nil && p.Result == nil && p.Approval.Open() }
-
-// Delegated says whether the call waits for a run that it was delegated to.
-func (p *ToolProgress) Delegated() bool { return p != nil && p.Result == nil && p.Child != nil }
-
-// Child is a run that a call was delegated to.
-type Child struct {
-	// Agent is the agent key of its stream, RunName the name of its AgentRun.
-	Agent, RunName string
-	// Ended says that the log has its end.
-	Ended bool
-}
-
 // Waited is how long the run has waited without a worker until now.
 func (r *RunProgress) Waited(now time.Time) time.Duration {
 	waited := time.Duration(r.WaitedMillis) * time.Millisecond
