@@ -156,6 +156,11 @@ type ParentCall struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	ToolCallID string `json:"toolCallID"`
+
+	// turn is the turn of that run in which it called: models give the same id to calls of different turns.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Turn int32 `json:"turn,omitempty"`
 }
 
 // RunLimits end a run that takes too much.
@@ -173,8 +178,8 @@ type RunLimits struct {
 	// +kubebuilder:validation:Maximum=9007199254740991
 	MaxTotalTokens int64 `json:"maxTotalTokens,omitempty"`
 
-	// activeDeadlineSeconds bounds the time from the run's start to its end, in seconds. While the run waits for a person, it
-	// stands still.
+	// activeDeadlineSeconds bounds the time from the run's start to its end, in seconds. While the run waits for a
+	// person or for its subagents, it stands still.
 	// +optional
 	// +kubebuilder:default=3600
 	// +kubebuilder:validation:Minimum=1

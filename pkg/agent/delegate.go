@@ -33,9 +33,10 @@ type delegated struct {
 	Task  string `json:"task"`
 }
 
-// ChildKey is the agent key of the run that a call of a run is delegated to. It is another one for each run and call.
-func ChildKey(agent, parentUID, callID string) string {
-	sum := sha256.Sum256([]byte(parentUID + "\x00" + callID))
+// ChildKey is the agent key of the run that a call of a run is delegated to. It is another one for each run, turn and call:
+// models give the same id to calls of different turns.
+func ChildKey(agent, parentUID string, turn int, callID string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%s", parentUID, turn, callID))
 	return agent + "-" + hex.EncodeToString(sum[:6])
 }
 
@@ -60,7 +61,10 @@ func (l *loop) delegateOne(ctx context.Context, answer answered, call message.Bl
 		_, err := l.settled(ctx, answer, call, complaint)
 		return err
 	}
-	child := Child{Key: ChildKey(want.Agent, l.run.UID, call.ID), Agent: want.Agent, CallID: call.ID, Task: want.Task, MaxTurns: subagent.MaxTurns}
+	turn := answer.request.Turn
+	child := Child{
+		Key: ChildKey(want.Agent, l.run.UID, turn, call.ID), Agent: want.Agent, CallID: call.ID, Turn: turn, Task: want.Task, MaxTurns: subagent.MaxTurns,
+	}
 	child.Name = strings.TrimRight(l.run.Name[:min(len(l.run.Name), maxChildPrefix)], "-.") + "-" + child.Key
 	if l.state.Run.Tools[call.ID].Child == nil {
 		if limit := subagent.MaxParallel; limit > 0 && l.underWay(want.Agent) >= limit {

@@ -111,7 +111,7 @@ func TestDelegates(t *testing.T) {
 		t.Errorf("phase %q, waiting for %q", state.Run.Phase, state.Run.Waiting)
 	}
 	for name, child := range n.made {
-		want := Child{Name: "run-u1-" + child.Key, Key: ChildKey(child.Agent, "u1", child.CallID), Agent: child.Agent, CallID: child.CallID, Task: child.Task,
+		want := Child{Name: "run-u1-" + child.Key, Key: ChildKey(child.Agent, "u1", 1, child.CallID), Agent: child.Agent, CallID: child.CallID, Turn: 1, Task: child.Task,
 			MaxTurns: map[string]int{"reviewer": 7}[child.Agent], MaxTotalTokens: 85}
 		if diff := cmp.Diff(want, child); diff != "" || name != child.Name {
 			t.Error(name, diff)
@@ -202,10 +202,27 @@ func TestFewAtOnce(t *testing.T) {
 	if len(n.made) != 3 {
 		t.Fatalf("made %v", n.tasks())
 	}
-	n.made = map[string]Child{"last": n.made["run-u1-"+ChildKey("reviewer", "u1", "d-2")]}
+	n.made = map[string]Child{"last": n.made["run-u1-"+ChildKey("reviewer", "u1", 1, "d-2")]}
 	w.runChildren(n, echo)
 	w.mustFinish(run)
 	if diff := cmp.Diff([]string{"answer to a", "answer to b", "answer to c"}, w.results()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSameCallIDInALaterTurn(t *testing.T) {
+	w, n, run := delegating(t, "writer: a")
+	w.model.replies = []reply{delegates("writer: a"), delegates("writer: b"), says("done")}
+	w.mustWait(run)
+	w.runChildren(n, echo)
+	w.mustWait(run)
+	if diff := cmp.Diff([]string{"writer: a", "writer: b"}, n.tasks()); diff != "" {
+		t.Fatal(diff)
+	}
+	n.made = map[string]Child{"second": n.made["run-u1-"+ChildKey("writer", "u1", 2, "d-0")]}
+	w.runChildren(n, echo)
+	w.mustFinish(run)
+	if diff := cmp.Diff([]string{"answer to a", "answer to b"}, w.results()); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -130,8 +130,9 @@ type Children interface {
 type Child struct {
 	// Name is the run's, and Key its agent key: both are the same for the same call of the same run.
 	Name, Key string
-	// Agent is the subagent's name, CallID the call that delegates, Task what it asks for.
+	// Agent is the subagent's name, CallID the call that delegates, in the turn Turn, Task what it asks for.
 	Agent, CallID, Task string
+	Turn                int
 	// MaxTurns and MaxTotalTokens bound the run; 0 for no bound of its own.
 	MaxTurns       int
 	MaxTotalTokens int64

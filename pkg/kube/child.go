@@ -23,7 +23,8 @@ func AgentKey(run *api.AgentRun) string {
 	if run.Spec.Parent == nil {
 		return runevent.MainAgent
 	}
-	return agent.ChildKey(run.Spec.Agent, run.Spec.Parent.RunRef.UID, run.Spec.Parent.ToolCallID)
+	call := run.Spec.Parent
+	return agent.ChildKey(run.Spec.Agent, call.RunRef.UID, int(call.Turn), call.ToolCallID)
 }
 
 // as returns the session as the run's agent has it: itself for main, else with what the subagent's declaration replaces.
@@ -105,7 +106,7 @@ func (c *children) Ensure(ctx context.Context, child agent.Child) (agent.ChildSt
 		return agent.ChildState{}, &agent.Failure{Reason: api.RunReasonInvalidInput, Message: "its AgentRun was refused by the API server", Err: err}
 	case err != nil:
 		return agent.ChildState{}, fmt.Errorf("make the run of a subagent: %w", err)
-	case run.Spec.Parent == nil || run.Spec.Parent.RunRef.UID != string(c.parent.UID) || run.Spec.Parent.ToolCallID != child.CallID:
+	case run.Spec.Parent == nil || *run.Spec.Parent != c.call(child):
 		return agent.ChildState{}, &agent.Failure{Reason: api.RunReasonInvalidInput, Message: fmt.Sprintf("another AgentRun has the name %s", child.Name)}
 	}
 	state := agent.ChildState{Ended: run.IsFinished()}
@@ -117,9 +118,17 @@ func (c *children) Ensure(ctx context.Context, child agent.Child) (agent.ChildSt
 	return state, nil
 }
 
+// call is what a child runs for.
+func (c *children) call(child agent.Child) api.ParentCall {
+	return api.ParentCall{
+		RunRef: api.RunRef{Name: c.parent.Name, UID: string(c.parent.UID)}, ToolCallID: child.CallID,
+		Turn: int32(child.Turn), //nolint:gosec // bounded by limits.maxTurns
+	}
+}
+
 // run is the resource of a child: its parent's limits, but for those that are its own.
 func (c *children) run(child agent.Child) *api.AgentRun {
-	limits := c.parent.Spec.Limits
+	limits, call := c.parent.Spec.Limits, c.call(child)
 	limits.MaxTotalTokens = child.MaxTotalTokens
 	if child.MaxTurns > 0 {
 		limits.MaxTurns = int32(child.MaxTurns) //nolint:gosec // bounded by the subagent's declaration
@@ -128,8 +137,7 @@ func (c *children) run(child agent.Child) *api.AgentRun {
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.parent.Namespace, Name: child.Name, Labels: map[string]string{api.LabelParent: string(c.parent.UID)}},
 		Spec: api.AgentRunSpec{
 			SessionRef: c.parent.Spec.SessionRef, Operation: api.OperationPrompt, Input: &api.RunInput{Text: child.Task}, Agent: child.Agent,
-			Parent: &api.ParentCall{RunRef: api.RunRef{Name: c.parent.Name, UID: string(c.parent.UID)}, ToolCallID: child.CallID},
-			Limits: limits,
+			Parent: &call, Limits: limits,
 		},
 	}
 }

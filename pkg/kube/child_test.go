@@ -36,7 +36,7 @@ func (c *cluster) below(agent string, above int) {
 	parent.UID = "parent-uid"
 	c.others = append(c.others, parent)
 	c.run.Spec.Agent = agent
-	c.run.Spec.Parent = &api.ParentCall{RunRef: api.RunRef{Name: "parent", UID: "parent-uid"}, ToolCallID: "call_1"}
+	c.run.Spec.Parent = &api.ParentCall{RunRef: api.RunRef{Name: "parent", UID: "parent-uid"}, ToolCallID: "call_1", Turn: 2}
 	for ; above > 0; above-- {
 		higher := &api.AgentRun{ObjectMeta: meta(parent.Name + "s-parent")}
 		parent.Spec.Parent = &api.ParentCall{RunRef: api.RunRef{Name: higher.Name}}
@@ -71,7 +71,7 @@ func TestSubagentsOfRuns(t *testing.T) {
 	if len(c.servers) != 1 || c.servers[0].Name != "docs" {
 		t.Errorf("servers %+v", c.servers)
 	}
-	if job.Run.AgentKey != agent.ChildKey("reviewer", "parent-uid", "call_1") {
+	if job.Run.AgentKey != agent.ChildKey("reviewer", "parent-uid", 2, "call_1") {
 		t.Errorf("key %s", job.Run.AgentKey)
 	}
 }
@@ -108,7 +108,7 @@ func TestSubagentsThatCannotRun(t *testing.T) {
 }
 
 func TestEnsureChild(t *testing.T) {
-	child := agent.Child{Name: "first.run-writer-0a", Key: "writer-0a", Agent: "writer", CallID: "call_1", Task: "write", MaxTurns: 6, MaxTotalTokens: 50}
+	child := agent.Child{Name: "first.run-writer-0a", Key: "writer-0a", Agent: "writer", CallID: "call_1", Turn: 3, Task: "write", MaxTurns: 6, MaxTotalTokens: 50}
 	theirs := func(change func(*api.AgentRun)) *api.AgentRun {
 		c := newCluster()
 		c.run.UID = "run-uid"
@@ -129,6 +129,9 @@ func TestEnsureChild(t *testing.T) {
 		"there, ended": {there: theirs(completed), want: agent.ChildState{Ended: true, Reason: "Completed"}},
 		"made meanwhile, of another": {
 			there: theirs(func(r *api.AgentRun) { r.Spec.Parent.ToolCallID = "other" }), failure: "another AgentRun has the name first.run-writer-0a",
+		},
+		"that of a call with its id in another turn": {
+			there: theirs(func(r *api.AgentRun) { r.Spec.Parent.Turn = 1 }), failure: "another AgentRun has the name first.run-writer-0a",
 		},
 		"a run of a person": {there: theirs(func(r *api.AgentRun) { r.Spec.Parent = nil }), failure: "another AgentRun has the name first.run-writer-0a"},
 		"refused":           {createErr: apierrors.NewForbidden(gr, child.Name, errors.New("quota")), failure: "its AgentRun was refused by the API server"},
@@ -174,7 +177,7 @@ func TestEnsureChild(t *testing.T) {
 			}
 			want := api.AgentRunSpec{
 				SessionRef: api.SessionRef{Name: "chat"}, Operation: api.OperationPrompt, Agent: "writer", Input: &api.RunInput{Text: "write"},
-				Parent: &api.ParentCall{RunRef: api.RunRef{Name: "first.run", UID: "run-uid"}, ToolCallID: "call_1"},
+				Parent: &api.ParentCall{RunRef: api.RunRef{Name: "first.run", UID: "run-uid"}, ToolCallID: "call_1", Turn: 3},
 				Limits: api.RunLimits{MaxTurns: 6, MaxTotalTokens: 50, MaxAttempts: 3, ActiveDeadlineSeconds: 3600, QueueDeadlineSeconds: 60},
 			}
 			if diff := cmp.Diff(want, made.Spec); diff != "" {
