@@ -196,8 +196,10 @@ func (f sessionFacts) status() *api.AgentSessionStatus {
 		status.RunsTotal = max(status.RunsTotal, run.Status.Ordinal)
 		switch {
 		case run.IsFinished(), f.log.State.Ended(string(run.UID)): // the run's own status follows
-		case run.Status.StartTime != nil && run.Spec.Agent == api.AgentMain:
-			status.ActiveRun = &api.ActiveRun{Name: run.Name, UID: string(run.UID)}
+		case run.Status.StartTime != nil:
+			if run.Spec.Agent == api.AgentMain {
+				status.ActiveRun = &api.ActiveRun{Name: run.Name, UID: string(run.UID)}
+			}
 		case condition(run.Status.Conditions, api.ConditionAccepted) == metav1.ConditionTrue:
 			status.QueuedRuns++
 		}
