@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,8 +89,11 @@ func (v runView) condition(kind string) (status, reason, message string) {
 
 func get(ts *testscript.TestScript, kind, name string) (runView, string) {
 	var view runView
-	command := shared.Kubectl(context.Background(), "--namespace", ts.Getenv("NS"), "get", kind, name, "-o", "json")
-	raw, err := command.Output()
+	args := []string{"--namespace", ts.Getenv("NS"), "get", kind, name, "-o", "json"}
+	if name == "" { // the list
+		args = slices.Delete(args, 4, 5)
+	}
+	raw, err := shared.Kubectl(context.Background(), args...).Output()
 	if err != nil {
 		return view, ""
 	}
