@@ -186,6 +186,13 @@ func TestSessionCounts(t *testing.T) {
 			},
 			extra: map[string]string{"Ready": "True Ready", "Active": "False Idle", "HistoryDurable": "True Saved"},
 		},
+		"runs of subagents are not active, and wait only before they begin": {
+			facts: sessionAt(with(
+				runIn("a", startedRun), runIn("b", startedRun, func(r *api.AgentRun) { delegatedTo(r, "helper") }), runIn("c", func(r *api.AgentRun) { delegatedTo(r, "helper") }),
+			)),
+			want:  api.AgentSessionStatus{ActiveRun: &api.ActiveRun{Name: "a", UID: "uid-a"}, QueuedRuns: 1},
+			extra: map[string]string{"Ready": "True Ready", "Active": "True Running"},
+		},
 		"deleted runs count": {
 			facts: sessionAt(func(f *sessionFacts) { f.session.Status.RunsTotal = 8 }), want: api.AgentSessionStatus{RunsTotal: 8},
 			extra: map[string]string{"Ready": "True Ready", "Active": "False Idle"},

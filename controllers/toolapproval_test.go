@@ -34,6 +34,7 @@ func TestDecideApproval(t *testing.T) {
 	taken := started(asked("c1", 10*time.Second), func(run *session.RunProgress) {
 		run.Tools, run.Waiting, run.Decided = nil, "", []string{"uid-other", "uid-a"}
 	})
+	takenBefore := started(asked("c1", 10*time.Second), func(run *session.RunProgress) { run.Decided = []string{"uid-a"} })
 	moved := started() // the call does not wait
 	ended := started(terminal(runevent.Event{Type: runevent.TypeRunFinished}))
 	finished := func(f *runFacts) {
@@ -63,6 +64,10 @@ func TestDecideApproval(t *testing.T) {
 		"the run is over, says its status":            {told(facts(finished), approval("a", "c1")), "False RunFinished, own"},
 		"the run is over, the log not read":           {told(facts(finished), approval("a", "c1"), notRead), "Unknown Pending, own, again"},
 		"the run is over, and it was stale":           {told(facts(finished), approval("a", "c1", said("False", "Stale")), notRead), "False Stale"},
+		"it was made long before the question":        {told(facts(waits), approval("a", "c1", madeAt(-time.Minute))), "False Stale, own"},
+		"another call of its id was decided with it":  {told(facts(takenBefore), approval("a", "c1")), "True Applied, own"},
+		"it was about others, and one was taken":      {told(facts(taken), approval("b", "c1", owned, said("False", "DigestMismatch"))), "False DigestMismatch"},
+		"it was about others, and the run ended":      {told(facts(ended), approval("b", "c1", owned, said("False", "DigestMismatch"))), "False DigestMismatch"},
 		"there is no run":                             {told(facts(), approval("a", "c1"), noRun), "False RunNotFound"},
 		"there was no run, and now there is":          {told(facts(waits), approval("a", "c1", said("False", "RunNotFound"))), "Unknown Pending, own, again"},
 		"it was stale, and the log is read anew":      {told(facts(moved), approval("a", "c1", owned, said("False", "Stale")), notRead), "False Stale"},

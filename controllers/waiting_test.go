@@ -88,6 +88,8 @@ func TestDecideRunThatWaitsForPeople(t *testing.T) {
 		"somebody has":                             {facts(waits, decisions(time.Minute, approval("a", "c1"))), says(one, "item", "resume")},
 		"about another call":                       {facts(forever, decisions(time.Minute, approval("a", "c2"))), says(one, "rests", "yes")},
 		"about a call of an earlier run":           {facts(forever, decisions(time.Minute, approval("a", "c1", ofAnotherRun))), says(one, "rests", "yes")},
+		"that was made before the question":        {facts(forever, decisions(time.Minute, approval("a", "c1", madeAt(-2*time.Second)))), says(one, "rests", "yes")},
+		"that was taken for an earlier call":       {facts(forever, func(f *runFacts) { f.log.State.Run.Decided = []string{"uid-a"} }, decisions(time.Minute, approval("a", "c1"))), says(one, "rests", "yes")},
 		"about other arguments":                    {facts(forever, decisions(time.Minute, approval("a", "c1", otherArguments))), says(one, "rests", "yes")},
 		"about what is no digest":                  {facts(forever, decisions(time.Minute, approval("a", "c1", noDigest))), says(one, "rests", "yes")},
 		"before the run was given back":            {facts(waits, decisions(time.Minute, approval("a", "c1", madeAt(15*time.Second)))), says(one, "item", "resume")},
