@@ -15,7 +15,7 @@ import (
 
 // cmdApprove is "approve RUN [-deny] [-tool T|-call C] [-reason R] [-as kim] [-name N]": waits until a call of the run waits
 // for a person, of that tool or with that id if one is named, and decides about the first one as that user. The decision's
-// name is N, or else the call's id. -approver, -digest, -id and -uid put something else into the decision than what is right.
+// name is N, or else the call's id. -agent A stands for the first run of a subagent. -approver, -digest, -id and -uid put something else into the decision than what is right.
 func cmdApprove(ts *testscript.TestScript, neg bool, args []string) {
 	flags := flag.NewFlagSet("approve", flag.ContinueOnError)
 	deny := flags.Bool("deny", false, "")
@@ -27,10 +27,14 @@ func cmdApprove(ts *testscript.TestScript, neg bool, args []string) {
 	digest := flags.String("digest", "", "")
 	id := flags.String("id", "", "")
 	uid := flags.String("uid", "", "")
+	agent := flags.String("agent", "", "")
 	name := flags.String("name", "", "")
 	rest := parse(ts, flags, args)
+	if *agent != "" {
+		rest = append(rest, runOf(ts, *agent))
+	}
 	if len(rest) != 1 {
-		ts.Fatalf("usage: approve RUN [-deny] [-tool T|-call C] [-reason R] [-as kim] [-name N]")
+		ts.Fatalf("usage: approve RUN|-agent A [-deny] [-tool T|-call C] [-reason R] [-as kim] [-name N]")
 	}
 	run, pending := waitPending(ts, rest[0], func(p v1alpha1.PendingApproval) bool {
 		return (*tool == "" || p.Tool == *tool) && (*call == "" || p.ToolCallID == *call)
@@ -60,6 +64,21 @@ func cmdApprove(ts *testscript.TestScript, neg bool, args []string) {
 	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(raw), &stdout, &stderr
 	err = command.Run()
 	outcome(ts, neg, "approve "+strings.Join(args, " "), stdout.String(), stderr.String(), err)
+}
+
+// runOf waits for a run of a subagent and returns its name.
+func runOf(ts *testscript.TestScript, agent string) string {
+	var name string
+	ok := wait(time.Minute, func() bool {
+		out, err := shared.Kubectl(context.Background(), "--namespace", ts.Getenv("NS"), "get", "agentruns", "--field-selector", "spec.agent="+agent, "-o", "name").Output()
+		name, _, _ = strings.Cut(strings.TrimSpace(string(out)), "\n")
+		name = strings.TrimPrefix(name, "agentrun.agentloop.dev/")
+		return err == nil && name != ""
+	})
+	if !ok {
+		ts.Fatalf("there is no run of the subagent %s after a minute", agent)
+	}
+	return name
 }
 
 // waitPending waits until a wanted call of the run waits for a person.
