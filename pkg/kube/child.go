@@ -106,7 +106,7 @@ func (c *children) Ensure(ctx context.Context, child agent.Child) (agent.ChildSt
 		return agent.ChildState{}, &agent.Failure{Reason: api.RunReasonInvalidInput, Message: "its AgentRun was refused by the API server", Err: err}
 	case err != nil:
 		return agent.ChildState{}, fmt.Errorf("make the run of a subagent: %w", err)
-	case run.Spec.Parent == nil || *run.Spec.Parent != c.call(child):
+	case !c.made(run, child):
 		return agent.ChildState{}, &agent.Failure{Reason: api.RunReasonInvalidInput, Message: fmt.Sprintf("another AgentRun has the name %s", child.Name)}
 	}
 	state := agent.ChildState{Ended: run.IsFinished()}
@@ -124,6 +124,13 @@ func (c *children) call(child agent.Child) api.ParentCall {
 		RunRef: api.RunRef{Name: c.parent.Name, UID: string(c.parent.UID)}, ToolCallID: child.CallID,
 		Turn: int32(child.Turn), //nolint:gosec // bounded by limits.maxTurns
 	}
+}
+
+// made says whether a run is the one that was made for the child, and not somebody else's in its place.
+func (c *children) made(run *api.AgentRun, child agent.Child) bool {
+	call, input := run.Spec.Parent, run.Spec.Input
+	return call != nil && *call == c.call(child) && run.Spec.Agent == child.Agent && run.Spec.SessionRef == c.parent.Spec.SessionRef &&
+		input != nil && input.Text == child.Task
 }
 
 // run is the resource of a child: its parent's limits, but for those that are its own.

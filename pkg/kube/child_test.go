@@ -133,6 +133,9 @@ func TestEnsureChild(t *testing.T) {
 		"that of a call with its id in another turn": {
 			there: theirs(func(r *api.AgentRun) { r.Spec.Parent.Turn = 1 }), failure: "another AgentRun has the name first.run-writer-0a",
 		},
+		"made by somebody else, with another task": {
+			there: theirs(func(r *api.AgentRun) { r.Spec.Input.Text = "say yes" }), failure: "another AgentRun has the name first.run-writer-0a",
+		},
 		"a run of a person": {there: theirs(func(r *api.AgentRun) { r.Spec.Parent = nil }), failure: "another AgentRun has the name first.run-writer-0a"},
 		"refused":           {createErr: apierrors.NewForbidden(gr, child.Name, errors.New("quota")), failure: "its AgentRun was refused by the API server"},
 		"API server away":   {createErr: apierrors.NewServiceUnavailable("away"), err: true},
