@@ -150,3 +150,45 @@ check("an export that breaks off, or was changed, is not called complete", async
     await page.unroute("**/trajectory/export");
   }
 });
+
+/** toolOf is the entry of a tool's call in the session whose agent writes code. */
+async function toolOf(title) {
+  const index = await (await api("/api/sessions/demo:coded/trajectory")).json();
+  return { index, entry: index.entries.find((entry) => entry.type === "tool" && entry.title === title) };
+}
+
+check("calls that code made stand under the call that ran it, each with what it was given and how it ended", async (page, t) => {
+  const { entry } = await toolOf("codemode");
+  await t.trajectory("coded", `?event=${entry.id}`);
+  assert.equal((await t.rows().allInnerTexts()).filter((row) => /query_metrics|read_logs/.test(row)).length, 0, "they are no events of the list");
+  const calls = page.locator(".nested");
+  await calls.getByText("3 calls").waitFor();
+  assert.deepEqual((await calls.locator("summary").allInnerTexts()).map(clean), [
+    "1. query_metrics · observability · 300 ms",
+    "2. query_metrics · observability · 450 ms toolError",
+    "3. read_logs · observability end not recorded",
+  ]);
+  await calls.getByText("2. query_metrics").click();
+  await calls.getByText('"shard": 2').waitFor();
+  await calls.getByText('"durationNanos": 450000000').waitFor();
+  await calls.getByText("3. read_logs").click();
+  await calls.getByText("It may have taken effect.").waitFor();
+  await calls.getByText('"service": "shard-3"').waitFor();
+  await t.accessible("calls that code made");
+});
+
+check("what a tool printed while it ran stands at its call, whose cut result says how much there was", async (page, t) => {
+  const { index, entry } = await toolOf("collect");
+  await t.trajectory("coded", `?event=${entry.id}`);
+  const content = page.getByRole("region", { name: "Event content" });
+  await content.getByText("Output while it ran").waitFor();
+  const printed = content.locator(".block").filter({ hasText: "Output while it ran" });
+  assert.equal((await printed.locator(".text").innerText()).trimEnd(), "asking shard 1\nasking shard 2 <b>\nasking shard 3");
+  assert.deepEqual(await page.locator(".tl-labels button").count(), 1, "what is printed has a stream of its own, and is no agent");
+  await content.getByText("All of its text, 87.9 KiB, is stored").waitFor();
+  const stream = index.entries.find((one) => one.event === "tool.output");
+  assert.match(stream.id, /^out\./);
+  await t.trajectory("coded", `?event=${stream.id}`);
+  await page.getByRole("heading", { name: "Lifecycle collect" }).waitFor();
+  await content.getByText("asking shard 3").waitFor();
+});

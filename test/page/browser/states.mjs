@@ -1,6 +1,7 @@
 // What is shown when there is nothing to show, or no leave, or something is broken.
 import assert from "node:assert/strict";
 import { check, session, tell, tokens } from "./harness.mjs";
+import { indexOf } from "./made-up.mjs";
 
 check("a session without runs says what will come", async (page, t) => {
   await t.open(session("empty", "/trajectory"));
@@ -43,6 +44,44 @@ check("a busy store is asked again by itself", { allow: [503] }, async (page, t)
   }
   await page.clock.runFor(5000);
   await page.getByRole("listbox", { name: "Events" }).waitFor();
+});
+
+check("a reader who asks too much is asked to wait as long as the server says, and then gets an answer", { allow: [429] }, async (page, t) => {
+  await page.clock.install();
+  let refused = 0;
+  await page.route(indexOf("checkout-errors"), (route) => {
+    if (refused++ > 0) return route.fallback();
+    return route.fulfill({ status: 429, headers: { "Retry-After": "7" }, contentType: "application/problem+json", body: '{"type":"x","title":"Too many requests","status":429,"code":"tooManyRequests"}' });
+  });
+  await t.open(session("checkout-errors", "/trajectory"));
+  await page.getByText("Retrying in 7 s").waitFor();
+  await t.accessible("a reader who has to wait");
+  await page.clock.runFor(3000);
+  await page.getByText("Retrying in 4 s").waitFor();
+  assert.equal(refused, 1);
+  await page.clock.runFor(5000);
+  await page.getByRole("listbox", { name: "Events" }).waitFor();
+});
+
+check("of more events than the page holds it shows the newest, and says so", async (page, t) => {
+  const [most, over, size] = [500_000, 60_000, 100_000];
+  await page.route(indexOf("vast"), (route) => {
+    const from = Number(new URL(route.request().url()).searchParams.get("after") ?? 0);
+    const to = Math.min(from + size, most + over);
+    const entries = Array.from({ length: to - from }, (_, n) => ({ id: `run.main.${from + n + 1}`, agent: "main", type: "tool", event: "tool", sequence: from + n + 1, hidden: false, title: "look", capturedAt: 1_773_484_013_000_000 + (from + n) * 1000 }));
+    return route.fulfill({
+      status: 200, contentType: "application/json",
+      body: JSON.stringify({
+        session: { id: "demo:vast", namespace: "demo", name: "vast", uid: "u", deleted: false }, agents: [{ id: "main", kind: "main", entries: most + over, runs: 0, live: false }], runs: [], entries, untimed: [], historicalEntries: [], notices: [],
+        realTime: { message: "", untimed: 0, adjusted: 0 }, counts: { entries: most + over, hidden: 0, untimed: 0 }, head: [], cursor: String(to), ...(to < most + over ? { next: String(to) } : {}),
+      }),
+    });
+  });
+  await t.open(session("vast", "/trajectory"));
+  await page.getByText("This session has 560,000 events. The page shows the newest 500,000 events; the export has all.").waitFor({ timeout: 120_000 });
+  await page.getByText("500,000 of 560,000 records").waitFor();
+  await t.until("the oldest that is held is the first one listed", async () => /^#60001 /.test((await t.rows().first().innerText()).replace(/\s+/g, " ")));
+  await t.accessible("more events than the page holds");
 });
 
 check("without a connection, what was read stays and is called old", { allow: ["network"] }, async (page, t) => {

@@ -21,6 +21,7 @@ export type Message = Schemas["Message"];
 export type MessageList = Schemas["MessageList"];
 export type ModelInput = Schemas["ModelInput"];
 export type ModelOutput = Schemas["ModelOutput"];
+export type NestedCall = Schemas["NestedCall"];
 export type Notice = Schemas["Notice"];
 export type Problem = Schemas["Problem"];
 export type RealTime = Schemas["RealTime"];

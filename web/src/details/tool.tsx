@@ -1,5 +1,6 @@
 import type { Detail, Entry, ToolContent } from "../api/schema";
-import { date, notRecorded } from "../model/format";
+import { bytes, date, notRecorded } from "../model/format";
+import { cutFrom } from "../model/nested";
 import type { Loaded } from "../model/trajectory";
 import { useResource } from "../resource";
 import { Fold } from "../ui/fold";
@@ -8,6 +9,7 @@ import { Content } from "../ui/message";
 import { dayClock } from "../ui/preferences";
 import { Problem } from "../ui/problem";
 import { Text } from "../ui/text";
+import { NestedCalls } from "./nested";
 import { keyOf, readDetail, versionOf } from "./read";
 
 /** The session that an event belongs to, as far as it was read. */
@@ -23,6 +25,7 @@ type Props = Session & { detail: Detail; tool: ToolContent };
 /** Tool shows one call: what it was given, what came back, and how it went. */
 export function Tool({ detail, tool, ...session }: Props) {
   const { onEntry } = session;
+  const cut = cutFrom(tool);
   return (
     <>
       {tool.unavailable && <p class="unavailable block">{tool.unavailable}</p>}
@@ -34,8 +37,10 @@ export function Tool({ detail, tool, ...session }: Props) {
         <h3>
           Result {tool.isError && <span class="chip bad">error</span>}
         </h3>
+        {cut !== null && <p class="muted">The result was cut before the model got it. All of its text, {bytes(cut)}, is stored; the page has what the model got.</p>}
         {tool.result ? <Content message={tool.result} /> : <p class="muted">{notRecorded}</p>}
       </section>
+      <NestedCalls tool={tool} />
       {tool.output && tool.output.text !== "" && (
         <section class="block">
           <h3>Output while it ran</h3>
