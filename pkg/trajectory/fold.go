@@ -1,6 +1,7 @@
 package trajectory
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/agentloop/agentloop/pkg/cas"
@@ -133,6 +134,10 @@ func (b *Builder) lifecycle(s *stream, f fact) int {
 		n.Title, n.Server = approvalTitle(event), event.Server
 	case event.Type == runevent.TypeRunHandedBack && event.Reason != "":
 		n.Title += ": " + event.Reason
+	case event.Type == runevent.TypeSubagentStarted && event.Agent != "":
+		n.Title += ": " + event.Agent
+	case event.Type == runevent.TypeSubagentFinished && event.Agent != "":
+		n.Title += ": " + event.Agent + ", " + cmp.Or(event.Reason, "ended")
 	}
 	return b.place(n)
 }

@@ -170,16 +170,21 @@ func TestWhatTheViewerHides(t *testing.T) {
 	}
 }
 
-// TestTitlesOfApprovals: who decided what about a call of which tool is said by the index, the arguments and what people say
-// are not.
-func TestTitlesOfApprovals(t *testing.T) {
+// TestTitlesOfWaiting: who decided what about a call of which tool is said by the index, and whom a run delegated to; the
+// arguments and what people say are not.
+func TestTitlesOfWaiting(t *testing.T) {
 	decided := func(decision runevent.Decision, approver, said string) runevent.Event {
 		return record(runevent.KindApproval, in("r1", "a"), call("c1"), func(e *runevent.Event) {
 			e.Name, e.Server, e.Decision, e.Approver, e.Text = "notes__append", "notes", decision, approver, said
 		})
 	}
+	delegated := func(kind runevent.Type, agent, reason string) runevent.Event {
+		return ev(kind, call("d1"), func(e *runevent.Event) { e.Agent, e.Reason, e.RunName = agent, reason, "first-writer-0a" })
+	}
 	h := newHand(t)
 	for _, event := range []runevent.Event{
+		delegated(runevent.TypeSubagentStarted, "writer-0a", ""), delegated(runevent.TypeSubagentFinished, "writer-0a", "Cancelled"),
+		delegated(runevent.TypeSubagentFinished, "writer-0a", ""), delegated(runevent.TypeSubagentStarted, "", ""),
 		decided(runevent.DecisionRequested, "", ""), ev(runevent.TypeRunHandedBack, func(e *runevent.Event) { e.Reason = "AwaitingApproval" }),
 		decided(runevent.DecisionApproved, "kim", "fine"), decided(runevent.DecisionDenied, "kim", "not on a Friday"), decided(runevent.DecisionExpired, "", ""),
 		ev(runevent.TypeRunHandedBack), record(runevent.KindApproval),
@@ -192,6 +197,8 @@ func TestTitlesOfApprovals(t *testing.T) {
 		got = append(got, strings.Join([]string{e.Event, e.Title, e.ToolCallID, e.Server}, "|"))
 	}
 	want := []string{
+		"subagent.started|subagent.started: writer-0a|d1|", "subagent.finished|subagent.finished: writer-0a, Cancelled|d1|",
+		"subagent.finished|subagent.finished: writer-0a, ended|d1|", "subagent.started|subagent.started|d1|",
 		"approval|approval requested: notes__append|c1|notes", "run.handedback|run.handedback: AwaitingApproval||", "approval|approved by kim: notes__append|c1|notes",
 		"approval|denied by kim: notes__append|c1|notes", "approval|approval expired: notes__append|c1|notes", "run.handedback|run.handedback||", "approval|approval||",
 	}
