@@ -212,14 +212,6 @@ func cmdWaitEffects(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// cmdReadEnv is "readenv NAME FILE": sets the variable to what the file says, without spaces around it.
-func cmdReadEnv(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) != 2 || neg {
-		ts.Fatalf("usage: readenv NAME FILE")
-	}
-	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
-}
-
 // cmdRelease is "release KEY": lets the waiting tool calls with that key end.
 func cmdRelease(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 {

@@ -132,7 +132,7 @@ func params(t *testing.T, files []string) testscript.Params {
 			"kubectl": cmdKubectl, "models": cmdModels, "waitrun": cmdWaitRun, "waitsession": cmdWaitSession, "http": cmdHTTP,
 			"requests": cmdRequests, "events": cmdEvents, "jq": cmdJQ, "nats": cmdNATS, "s3": cmdS3, "manager": cmdManager, "chaos": cmdChaos,
 			"effects": cmdEffects, "release": cmdRelease, "waitrequests": cmdWaitRequests, "waiteffects": cmdWaitEffects, "expandenv": cmdExpand, "waitfor": cmdWaitFor,
-			"page": cmdPage, "waitevents": cmdWaitEvents, "verify": cmdVerify, "approve": cmdApprove, "slots": cmdSlots, "readenv": cmdReadEnv,
+			"page": cmdPage, "waitevents": cmdWaitEvents, "verify": cmdVerify, "approve": cmdApprove, "slots": cmdSlots,
 		},
 		RequireExplicitExec: true,
 	}
