@@ -30,7 +30,7 @@ type bodyKey struct {
 
 // bodyBytes bounds the messages that a reader keeps, bodyOverhead is what one costs besides its bytes.
 const (
-	bodyBytes    = 16 << 20
+	bodyBytes    = 8 << 20
 	bodyOverhead = 512
 )
 

@@ -162,6 +162,8 @@ func (d *detail) readEvents(ctx context.Context) error {
 	if d.node.file != nil {
 		return d.readImported(ctx)
 	}
+	d.Events = slices.Grow(d.Events, len(d.node.records))
+	d.events = make([]runevent.Entry, 0, len(d.node.records))
 	for _, at := range d.node.records {
 		sequence := at.sequence
 		record, ok, err := d.window.record(ctx, d.node.stream, sequence)

@@ -202,7 +202,11 @@ func (w *writer) event(e *RunEvent) {
 		w.out = strconv.AppendInt(w.out, int64(e.CreatedAt), 10)
 	}
 	w.raw(`,"event":`)
-	w.stored(safeMember("event", e.Event))
+	if bytes.ContainsAny(e.Event, "\r\n") {
+		w.stored(safeMember("event", e.Event))
+	} else {
+		w.redacted("event", e.Event)
+	}
 	w.raw(`}`)
 }
 

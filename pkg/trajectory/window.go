@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/agentloop/agentloop/pkg/runevent"
@@ -137,13 +138,11 @@ func (w *window) keep(key chunkKey, chunk []runevent.Record) {
 }
 
 func (w *window) touch(key chunkKey) {
-	if w.used[len(w.used)-1] == key {
-		return
-	}
-	for i, k := range w.used {
-		if k == key {
-			w.used = append(append(w.used[:i:i], w.used[i+1:]...), key)
-			return
+	last := len(w.used) - 1
+	for i := last - 1; i >= 0 && w.used[last] != key; i-- {
+		if w.used[i] == key {
+			copy(w.used[i:], w.used[i+1:])
+			w.used[last] = key
 		}
 	}
 }
@@ -153,7 +152,7 @@ func (w *window) drop(key chunkKey) {
 		if k != key {
 			continue
 		}
-		w.used = append(w.used[:i:i], w.used[i+1:]...)
+		w.used = slices.Delete(w.used, i, i+1)
 		w.bytes -= sizeOfChunk(w.chunks[key])
 		delete(w.chunks, key)
 		return
