@@ -44,6 +44,7 @@ func Run(t *testing.T, newStore func(t *testing.T) cas.Store) {
 		"stops when its context has ended":              testContext,
 		"carries message lists":                         testMessageList,
 		"carries bodies in parts":                       testBody,
+		"keeps archive files":                           testArchives,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -106,7 +106,12 @@ func (s *Store) put(ctx context.Context, path string, ref cas.Ref, data []byte) 
 	if err != nil {
 		return err
 	}
-	temp, err := s.writeTemp(ref.Digest, encoded)
+	return s.write(ctx, path, ref.Digest.Hex(), encoded)
+}
+
+// write puts bytes under a path, whole or not at all. stem begins the temporary name.
+func (s *Store) write(ctx context.Context, path, stem string, encoded []byte) error {
+	temp, err := s.writeTemp(stem, encoded)
 	if err != nil {
 		return err
 	}
@@ -152,8 +157,8 @@ func (s *Store) confirm(path string) error {
 }
 
 // writeTemp writes a file to disk under a temporary name.
-func (s *Store) writeTemp(digest cas.Digest, encoded []byte) (name string, err error) {
-	file, err := os.CreateTemp(filepath.Join(s.root, tempDir), digest.Hex()+"-")
+func (s *Store) writeTemp(stem string, encoded []byte) (name string, err error) {
+	file, err := os.CreateTemp(filepath.Join(s.root, tempDir), stem+"-")
 	if err != nil {
 		return "", err
 	}

@@ -18,12 +18,16 @@ import (
 type Store struct {
 	mu      sync.RWMutex
 	objects map[cas.Scope]map[cas.Digest][]byte
+	// archives are the archive files of sessions, by name.
+	archives map[cas.Scope]map[string][]byte
 }
 
 var _ cas.Store = (*Store)(nil)
 
 // New returns an empty store.
-func New() *Store { return &Store{objects: map[cas.Scope]map[cas.Digest][]byte{}} }
+func New() *Store {
+	return &Store{objects: map[cas.Scope]map[cas.Digest][]byte{}, archives: map[cas.Scope]map[string][]byte{}}
+}
 
 // Put implements cas.Store.
 func (s *Store) Put(ctx context.Context, scope cas.Scope, mediaType string, data []byte) (cas.Ref, error) {
@@ -91,6 +95,7 @@ func (s *Store) Purge(ctx context.Context, scope cas.Scope) error {
 	for _, tree := range []cas.Tree{cas.TreeObjects, cas.TreeManifests, cas.TreeFiles} {
 		delete(s.objects, scope.In(tree))
 	}
+	delete(s.archives, scope.In(cas.TreeObjects))
 	return nil
 }
 

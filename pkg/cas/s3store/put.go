@@ -154,6 +154,19 @@ type object struct {
 // read makes one GET request. Its errors are those of cas.Store.Get for what the server holds; a body that ends before
 // its announced length is an error of the connection, not of the object.
 func (s *Store) read(ctx context.Context, key string, ref cas.Ref) (object, error) {
+	got, err := s.fetch(ctx, key, codec.MaxEncoded(codec.Limit(ref)))
+	if err != nil {
+		return object{}, err
+	}
+	data, err := codec.DecodeVerified(got.data, ref)
+	if err != nil {
+		return object{}, err
+	}
+	return object{data: data, age: got.age}, nil
+}
+
+// fetch reads the bytes under a key, at most as many, as they are.
+func (s *Store) fetch(ctx context.Context, key string, most int64) (object, error) {
 	body, info, header, err := s.core.GetObject(ctx, s.opts.Bucket, key, minio.GetObjectOptions{})
 	if err != nil {
 		if classify(err) == classMissing {
@@ -162,20 +175,15 @@ func (s *Store) read(ctx context.Context, key string, ref cas.Ref) (object, erro
 		return object{}, err
 	}
 	defer func() { _ = body.Close() }() // only read
-	most := codec.MaxEncoded(codec.Limit(ref))
 	if info.Size > most {
 		return object{}, fmt.Errorf("%w: stored in %d bytes, at most %d are possible", cas.ErrTooLarge, info.Size, most)
 	}
-	encoded, err := cas.ReadAtMost(body, most)
+	data, err := cas.ReadAtMost(body, most)
 	if err != nil {
 		return object{}, err
 	}
-	if info.Size >= 0 && int64(len(encoded)) < info.Size {
-		return object{}, fmt.Errorf("body ended after %d of %d bytes: %w", len(encoded), info.Size, io.ErrUnexpectedEOF)
-	}
-	data, err := codec.DecodeVerified(encoded, ref)
-	if err != nil {
-		return object{}, err
+	if info.Size >= 0 && int64(len(data)) < info.Size {
+		return object{}, fmt.Errorf("body ended after %d of %d bytes: %w", len(data), info.Size, io.ErrUnexpectedEOF)
 	}
 	return object{data: data, age: age(info.LastModified, header)}, nil
 }
