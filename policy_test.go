@@ -69,6 +69,7 @@ var allowed = map[string][]string{
 	"pkg/tool/codemode":            {"pkg/tool", "pkg/message"},
 	"pkg/kube": {"api/v1alpha1", "pkg/agent", "pkg/worker", "pkg/message", "pkg/provider", "pkg/session", "pkg/projection", "pkg/budget",
 		"pkg/runevent", "pkg/cas"},
+	"pkg/archive":                    {"pkg/cas", "pkg/runevent", "pkg/session", "pkg/internal/lru"},
 	"pkg/audit":                      {"pkg/cas", "pkg/legacy", "pkg/message", "pkg/projection", "pkg/runevent", "pkg/session", "pkg/internal/lru"},
 	"pkg/trajectory/verify":          {},
 	"pkg/trajectory/otlp":            {"pkg/trajectory", "pkg/message", "pkg/projection", "pkg/provider"},

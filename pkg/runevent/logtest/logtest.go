@@ -42,6 +42,7 @@ func Run(t *testing.T, newLog func(*testing.T) runevent.Log) {
 		"streams do not disturb each other":               parallel,
 		"a sweep has all streams of a session":            sweeps,
 		"records are found where they stand":              singles,
+		"the beginning of a stream is removed":            trims,
 	}
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) { test(t, newLog(t)) })

@@ -70,7 +70,11 @@ func (l *Log) Read(ctx context.Context, stream runevent.Stream, after int64, fn 
 	l.mu.Lock()
 	records := l.streams[stream] // only ever appended to: the slice seen now does not change
 	l.mu.Unlock()
-	if end := int64(len(records)); end < after {
+	var end int64
+	if len(records) > 0 {
+		end = records[len(records)-1].Head.Sequence
+	}
+	if end < after {
 		return fmt.Errorf("read %s: %w: it ends with entry %d, not %d", stream, runevent.ErrTruncated, end, after)
 	}
 	for _, rec := range records {
@@ -190,6 +194,25 @@ func (l *Log) Purge(ctx context.Context, namespace, session string) error {
 			delete(l.streams, stream)
 		}
 	}
+	return nil
+}
+
+// Trim removes the entries of a stream up to the one numbered through, which must not be its last one: ErrInvalid. Removing
+// them again is a success.
+func (l *Log) Trim(ctx context.Context, stream runevent.Stream, through int64) error {
+	if err := stream.Validate(); err != nil {
+		return err
+	}
+	if err := available(ctx); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	records := l.streams[stream]
+	if len(records) == 0 || through >= records[len(records)-1].Head.Sequence {
+		return fmt.Errorf("%w: trim %s through entry %d, which is its last one or behind it", runevent.ErrInvalid, stream, through)
+	}
+	l.streams[stream] = slices.DeleteFunc(slices.Clone(records), func(rec runevent.Record) bool { return rec.Head.Sequence <= through })
 	return nil
 }
 

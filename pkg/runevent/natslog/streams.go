@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -129,4 +130,54 @@ func (l *Log) Purge(ctx context.Context, namespace, session string) error {
 		}
 	}
 	return nil
+}
+
+// Trim removes the entries of a stream up to the one numbered through, which must not be its last one: ErrInvalid. Removing
+// them again is a success. What comes behind it stays where it is.
+func (l *Log) Trim(ctx context.Context, stream runevent.Stream, through int64) error {
+	last, err := l.Last(ctx, stream)
+	if err != nil {
+		return err
+	}
+	if through >= last.Head.Sequence {
+		return fmt.Errorf("%w: trim %s through entry %d, it ends with entry %d", runevent.ErrInvalid, stream, through, last.Head.Sequence)
+	}
+	var kept runevent.Head
+	err = l.Read(ctx, stream, through, func(record runevent.Record) error {
+		kept = record.Head
+		return errTrimmed
+	})
+	if err != nil && !errors.Is(err, errTrimmed) {
+		return err
+	}
+	if kept.Sequence <= through || kept.Position == 0 {
+		return fmt.Errorf("trim %s: %w: no entry behind entry %d", stream, runevent.ErrGap, through)
+	}
+	req := struct {
+		Filter   string `json:"filter"`
+		Position uint64 `json:"seq"` // the first that stays
+	}{subjectOf(stream), kept.Position}
+	return l.patiently(ctx, "trim "+stream.String(), func(ctx context.Context) error {
+		var done struct{}
+		return l.api(ctx, "STREAM.PURGE", req, &done)
+	})
+}
+
+// errTrimmed ends the read of the first entry that stays.
+var errTrimmed = errors.New("found")
+
+// Fill returns how many bytes the log holds and how many it may hold, 0 for no limit.
+func (l *Log) Fill(ctx context.Context) (used, limit int64, err error) {
+	var info struct {
+		Config struct {
+			MaxBytes int64 `json:"max_bytes"`
+		} `json:"config"`
+		State struct {
+			Bytes int64 `json:"bytes"`
+		} `json:"state"`
+	}
+	if err := l.api(ctx, "STREAM.INFO", struct{}{}, &info); err != nil {
+		return 0, 0, fmt.Errorf("size of the log: %w", err)
+	}
+	return info.State.Bytes, max(info.Config.MaxBytes, 0), nil
 }
