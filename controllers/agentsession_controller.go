@@ -87,6 +87,7 @@ func (r *AgentSessionReconciler) Reconcile(ctx context.Context, req ctrl.Request
 func (r *AgentSessionReconciler) observe(ctx context.Context, owner *api.AgentSession) (sessionFacts, error) {
 	facts := sessionFacts{session: owner, now: r.Now(), viewerURL: r.ViewerURL}
 	facts.storageDown, facts.streamDown = r.Health.Down()
+	facts.streamFilling = r.Health.Filling()
 	var err error
 	if facts.runs, err = runsOf(ctx, r.Client, owner); err != nil {
 		return facts, err

@@ -31,6 +31,8 @@ type sessionFacts struct {
 	orphaned bool
 	// storageDown and streamDown say that the object store or the run-event stream does not answer.
 	storageDown, streamDown bool
+	// streamFilling says that the run-event stream is nearly full.
+	streamFilling bool
 	// purge is how far the removal of a deleted session's history is; shared says that another session continues it.
 	purge  Purge
 	shared bool
@@ -276,6 +278,8 @@ func (f sessionFacts) conditions(status *api.AgentSessionStatus) {
 	switch {
 	case down && status.ActiveRun != nil:
 		set(api.ConditionHistoryDurable, metav1.ConditionFalse, api.SessionReasonPendingSave, "a save is being tried again; the run waits for it")
+	case !down && f.streamFilling && status.LastSequence > 0:
+		set(api.ConditionHistoryDurable, metav1.ConditionTrue, api.SessionReasonStreamFilling, "the run-event stream is nearly full: a full one takes no more events, and runs wait")
 	case !down && status.LastSequence > 0:
 		set(api.ConditionHistoryDurable, metav1.ConditionTrue, api.SessionReasonSaved, "")
 	}

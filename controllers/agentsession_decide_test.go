@@ -205,6 +205,13 @@ func TestSessionCounts(t *testing.T) {
 				"HistoryDurable": "False PendingSave: a save is being tried again; the run waits for it",
 			},
 		},
+		"a stream that fills": {
+			facts: sessionAt(func(f *sessionFacts) { f.log, f.session.Status.LastSequence, f.streamFilling = Facts{}, 4, true }), want: api.AgentSessionStatus{LastSequence: 4},
+			extra: map[string]string{
+				"Ready": "True Ready", "Active": "False Idle",
+				"HistoryDurable": "True StreamFilling: the run-event stream is nearly full: a full one takes no more events, and runs wait",
+			},
+		},
 		"a history that is not read": {
 			facts: sessionAt(func(f *sessionFacts) { f.log = Facts{}; f.session.Status.LastSequence = 4 }), want: api.AgentSessionStatus{LastSequence: 4},
 			extra: map[string]string{"Ready": "True Ready", "Active": "False Idle", "HistoryDurable": "True Saved"},

@@ -23,8 +23,12 @@ type Health struct {
 	Logger *slog.Logger
 	// Interval is how often both are probed; Timeout bounds one probe.
 	Interval, Timeout time.Duration
+	// Fill says how full the log is; nil where that is not known.
+	Fill Fill
 	// Notify is called when an answer changed.
 	Notify func()
+
+	filling filling
 
 	mu              sync.Mutex
 	storage, stream int // failed probes in a row
@@ -36,6 +40,9 @@ func (h *Health) Down() (storage, stream bool) {
 	defer h.mu.Unlock()
 	return h.storage >= downAfter, h.stream >= downAfter
 }
+
+// Filling says whether the log is nearly full.
+func (h *Health) Filling() bool { return h.filling.is() }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (h *Health) NeedLeaderElection() bool { return true }
@@ -80,10 +87,11 @@ func (h *Health) probe(ctx context.Context) {
 	h.storage, h.stream = failures(h.storage, storeErr), failures(h.stream, logErr)
 	h.mu.Unlock()
 	storage, stream := h.Down()
-	if storage == wasStorage && stream == wasStream {
+	changed := logErr == nil && h.filling.observe(ctx, h.Fill, h.Timeout)
+	if storage == wasStorage && stream == wasStream && !changed {
 		return
 	}
-	h.Logger.Info("store health changed", "storageDown", storage, "streamDown", stream)
+	h.Logger.Info("store health changed", "storageDown", storage, "streamDown", stream, "streamFilling", h.Filling())
 	h.Notify()
 }
 

@@ -20,6 +20,7 @@ import (
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
 	"github.com/agentloop/agentloop/pkg/agent"
+	"github.com/agentloop/agentloop/pkg/archive"
 	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/kube"
@@ -54,6 +55,12 @@ type Options struct {
 	ModelsInterval time.Duration
 	// Calibrations is what is known of models' real counts; nil for nothing.
 	Calibrations agent.Calibrations
+	// Fill says how full the run-event log is. Archive archives the ended runs of a session when it is fuller than
+	// ArchiveAbove percent, looking every ArchiveInterval; 0 percent for never.
+	Fill            Fill
+	Archive         func(ctx context.Context, scope cas.Scope) (archive.Result, error)
+	ArchiveAbove    int
+	ArchiveInterval time.Duration
 }
 
 // reconcilers is how many runs, and how many sessions, are reconciled at a time: most of the time each waits for the API
@@ -82,15 +89,16 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opt Options) error {
 		providers: make(chan event.GenericEvent, channelSize),
 	}
 	heads := &Heads{Log: opt.Log, Store: opt.Store, Changes: opt.Changes, Logger: opt.Logger, Notify: w.streamChanged, MinInterval: opt.HeadsInterval}
-	health := &Health{Log: opt.Log, Store: opt.Store, Logger: opt.Logger, Interval: opt.HealthInterval, Timeout: 5 * time.Second, Notify: w.allSessions}
+	health := &Health{Log: opt.Log, Store: opt.Store, Logger: opt.Logger, Interval: opt.HealthInterval, Timeout: 5 * time.Second, Fill: opt.Fill, Notify: w.allSessions}
 	purger := &Purger{Log: opt.Log, Store: opt.Store, Logger: opt.Logger, Retry: 5 * time.Second, Notify: w.sessionChanged}
 	estimates := &Estimates{
 		Log: opt.Log, Store: opt.Store, Config: opt.IdleConfig, Estimator: opt.Estimator, Calibrations: opt.Calibrations, Logger: opt.Logger, Notify: w.streamChanged, Now: opt.Now,
 	}
+	archives := &Archives{Archive: opt.Archive, Fill: opt.Fill, Reader: mgr.GetClient(), Logger: opt.Logger, Above: opt.ArchiveAbove, Interval: opt.ArchiveInterval}
 	admission := &Admission{Queue: opt.Queue, Presence: opt.Presence, Logger: opt.Logger, Resync: opt.Resync, Cap: w.namespaceCap(opt.NamespaceCap)}
 	for _, part := range []interface {
 		Start(context.Context) error
-	}{heads, health, purger, admission, estimates} {
+	}{heads, health, purger, admission, estimates, archives} {
 		if err := mgr.Add(part); err != nil {
 			return fmt.Errorf("add %T: %w", part, err)
 		}

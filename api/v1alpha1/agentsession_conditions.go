@@ -66,6 +66,9 @@ const (
 	// SessionReasonSaved stands with True: nothing waits to be saved.
 	SessionReasonSaved = "Saved"
 
+	// SessionReasonStreamFilling stands with True: nothing waits to be saved, but the run-event stream is nearly full.
+	SessionReasonStreamFilling = "StreamFilling"
+
 	// SessionReasonPendingSave stands with False: a save failed and is being tried again.
 	SessionReasonPendingSave = "PendingSave"
 )

@@ -27,6 +27,8 @@ type config struct {
 	drainTimeout      time.Duration
 	headsInterval     time.Duration
 	modelsInterval    time.Duration
+	archiveAbove      int
+	archiveInterval   time.Duration
 
 	leaderElect          bool
 	leaderElectNamespace string
@@ -68,6 +70,8 @@ func parse(args []string) (config, error) {
 	fs.DurationVar(&c.drainTimeout, "drain-timeout", 20*time.Second, "how long runs may go on after SIGTERM before they are handed back; keep it below the Pod's grace period")
 	fs.DurationVar(&c.headsInterval, "heads-interval", 500*time.Millisecond, "how long a session's run events rest between two reads for status; a run's start and end are read at once, what a live run does meanwhile ten times as seldom")
 	fs.DurationVar(&c.modelsInterval, "model-check-interval", time.Hour, "how often providers are asked whether they know the declared models with these limits, at least 1m; 0 asks never")
+	fs.IntVar(&c.archiveAbove, "archive-above", 70, "fill of the run-event stream, in percent of --nats-max-bytes, from which on events of ended runs are moved into the object store, least recently used sessions first; 0 never")
+	fs.DurationVar(&c.archiveInterval, "archive-interval", time.Minute, "how often the fill of the run-event stream is looked at for --archive-above")
 	fs.BoolVar(&c.leaderElect, "leader-elect", true, "elect a leader among the controllers")
 	fs.StringVar(&c.leaderElectNamespace, "leader-elect-namespace", "", "namespace of the leader's Lease; the Pod's own when empty")
 	fs.StringVar(&c.pprofAddress, "pprof-address", "", "where Go profiles are served, for example 127.0.0.1:6060; empty serves none. Whoever reaches it sees the process's memory")
@@ -102,6 +106,8 @@ func (c config) check() error {
 		return fmt.Errorf("--heartbeat=%s: use at most a third of --ack-wait (%s)", c.heartbeat, c.ackWait)
 	case c.modelsInterval != 0 && c.modelsInterval < time.Minute:
 		return fmt.Errorf("--model-check-interval=%s: use 1m or more, or 0 to ask never", c.modelsInterval)
+	case c.archiveAbove < 0 || c.archiveAbove > 100 || c.archiveInterval <= 0:
+		return fmt.Errorf("--archive-above=%d --archive-interval=%s: use 0 to 100 and a positive interval", c.archiveAbove, c.archiveInterval)
 	case c.workerID == "":
 		return fmt.Errorf("--worker-id is empty: give this worker a name")
 	}

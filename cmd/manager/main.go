@@ -1,5 +1,5 @@
-// Command manager runs agentloop's controllers and workers, checks the object store, sessions and exports, imports files of earlier
-// versions, and suggests manifests.
+// Command manager runs agentloop's controllers and workers, checks the object store, sessions and exports, archives
+// sessions, imports files of earlier versions, and suggests manifests.
 package main
 
 import (
@@ -21,6 +21,7 @@ import (
 const usage = `manager runs agentloop.
 
   manager [flags]                       run the role that --role names
+  manager archive [flags]               move the events of a session's ended runs into the object store
   manager cas-check [flags]             check what the object store can do, and say what is missing
   manager import-legacy [flags] FOLDER  store a session's journals and event segments of earlier versions
   manager models [flags]                suggest ModelProvider manifests from a catalogue
@@ -52,6 +53,9 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "cas-check" {
 		return casCheck(ctx, args[1:])
+	}
+	if len(args) > 0 && args[0] == "archive" {
+		return archiveCommand(ctx, args[1:], os.Stdout, os.Stderr)
 	}
 	if len(args) > 0 && args[0] == "models" {
 		return catalogue.Run(args[1:], os.Stdout, os.Stderr)

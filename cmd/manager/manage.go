@@ -27,6 +27,7 @@ import (
 	"github.com/agentloop/agentloop/controllers"
 	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/agent/natscalibration"
+	"github.com/agentloop/agentloop/pkg/archive"
 	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/budget/o200k"
 	"github.com/agentloop/agentloop/pkg/cas"
@@ -45,6 +46,9 @@ type parts struct {
 	nc       *nats.Conn
 	log      *natslog.Log
 	store    cas.Store
+	archives cas.Archives
+	// history reads what the log has, and what its archives have, as one.
+	history  *archive.Log
 	queue    *natsqueue.Queue
 	presence *natsqueue.Presence
 	// calibrations is what is known of models' real counts.
@@ -134,7 +138,15 @@ func (p *parts) open(ctx context.Context) error {
 	if p.nc, p.log, err = p.nats.Connect("agentloop-manager", p.logger); err != nil {
 		return err
 	}
-	if p.store, err = p.config.store.Writing(p.logger); err != nil {
+	driver, err := p.config.store.Open(p.logger)
+	if err != nil {
+		return err
+	}
+	p.archives = driver
+	if p.store, err = options.Remembering(driver); err != nil {
+		return err
+	}
+	if p.history, err = archive.Over(p.log, driver, p.logger); err != nil {
 		return err
 	}
 	p.queue, err = natsqueue.New(p.nc, natsqueue.Options{Replicas: p.nats.Replicas, AckWait: p.ackWait, Logger: p.logger})
@@ -211,15 +223,22 @@ func (a alive) Alive(ctx context.Context) (map[string]bool, error) {
 func (p *parts) controllers(ctx context.Context, mgr ctrl.Manager) error {
 	source := &kube.Source{Reader: mgr.GetClient(), Describe: (&engine{parts: p}).describe, Now: time.Now}
 	opt := controllers.Options{
-		Log: p.log, Store: p.store, Changes: p.log, Queue: p.queue, Presence: alive{p.presence}, Logger: p.logger,
+		Log: p.history, Store: p.store, Changes: p.log, Queue: p.queue, Presence: alive{p.presence}, Logger: p.logger,
 		NamespaceCap: p.namespaceCap, ViewerURL: p.viewerURL, HeadsInterval: p.headsInterval, HealthInterval: 5 * time.Second,
 		Resync: p.ackWait, Now: time.Now, IdleConfig: source.IdleConfig,
 		Estimator: estimator, Calibrations: p.calibrations, ModelsInterval: p.modelsInterval,
+		Fill: p.log.Fill, Archive: p.archive, ArchiveAbove: p.archiveAbove, ArchiveInterval: p.archiveInterval,
 	}
 	if p.modelsInterval > 0 {
 		opt.Listed = source.Listed
 	}
 	return controllers.Setup(ctx, mgr, opt)
+}
+
+// archive archives the ended runs of a session and removes them from the log.
+func (p *parts) archive(ctx context.Context, scope cas.Scope) (archive.Result, error) {
+	a := &archive.Archiver{Log: p.log, Trimmer: p.log, Store: p.store, Archives: p.archives}
+	return a.Session(ctx, scope, true)
 }
 
 func (p *parts) worker(ctx context.Context, mgr ctrl.Manager) (*worker.Worker, error) {
@@ -245,7 +264,7 @@ func (p *parts) worker(ctx context.Context, mgr ctrl.Manager) (*worker.Worker, e
 		Source: &kube.Source{Reader: mgr.GetAPIReader(), Creator: mgr.GetClient(), Model: engine.model, Tools: engine.tools, Now: time.Now},
 		Live:   func(item worker.Item, event agent.Live) { p.publish(live, item, event) },
 		Deps: agent.Deps{
-			Log: p.log, Store: p.store, Now: time.Now, NewID: uuid.NewString, Sleep: options.Sleep, Logger: p.logger, Chaos: chaos,
+			Log: p.history, Store: p.store, Now: time.Now, NewID: uuid.NewString, Sleep: options.Sleep, Logger: p.logger, Chaos: chaos,
 			Estimator: estimator, Calibrations: p.calibrations, BuiltIn: builtin.New(time.Now),
 		},
 	}, nil

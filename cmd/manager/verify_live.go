@@ -16,6 +16,7 @@ import (
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
 	"github.com/agentloop/agentloop/cmd/internal/options"
+	"github.com/agentloop/agentloop/pkg/archive"
 	"github.com/agentloop/agentloop/pkg/audit"
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/runevent"
@@ -109,7 +110,11 @@ func (v *liveVerification) run(ctx context.Context, quiet bool, stdout, stderr i
 	if len(ends) == 0 && found.expect[runevent.MainAgent] == 0 {
 		return &unverifiedError{exitUnreadable, fmt.Errorf("the log knows no events of %s/%s: check namespace and UID, --nats-url and --nats-stream", found.scope.Namespace, found.scope.Session)}
 	}
-	return auditSession(ctx, log, store, found, reporting{quiet: quiet, stdout: stdout, stderr: stderr})
+	history, err := archive.Over(log, store, logger)
+	if err != nil {
+		return &unverifiedError{exitUnreadable, err}
+	}
+	return auditSession(ctx, history, store, found, reporting{quiet: quiet, stdout: stdout, stderr: stderr})
 }
 
 // reporting is where the results go.
@@ -119,10 +124,10 @@ type reporting struct {
 }
 
 // auditSession prints each problem as it is found, and what was looked at.
-func auditSession(ctx context.Context, log audit.Log, store cas.Store, found history, out reporting) error {
+func auditSession(ctx context.Context, log audit.Log, store options.Driver, found history, out reporting) error {
 	lines := json.NewEncoder(out.stdout)
 	lines.SetEscapeHTML(false)
-	a := &audit.Audit{Log: log, Store: store, Scope: found.scope, Expect: found.expect, Report: func(p audit.Problem) error {
+	a := &audit.Audit{Log: log, Store: store, Archives: store, Scope: found.scope, Expect: found.expect, Report: func(p audit.Problem) error {
 		return lines.Encode(struct {
 			Type string `json:"type"`
 			audit.Problem

@@ -21,6 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/agentloop/agentloop/api/openapi"
+	"github.com/agentloop/agentloop/pkg/archive"
 	"github.com/agentloop/agentloop/pkg/trajectory/server"
 	"github.com/agentloop/agentloop/pkg/trajectory/server/kubeauth"
 	"github.com/agentloop/agentloop/web"
@@ -87,10 +88,15 @@ func assemble(cfg config, logger *slog.Logger) (*nats.Conn, http.Handler, error)
 	if err != nil {
 		return nil, nil, err
 	}
+	history, err := archive.Over(log, store, logger)
+	if err != nil {
+		nc.Close()
+		return nil, nil, err
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	handler, err := server.New(server.Options{
-		Gate: gate, Directory: directory, Runs: directory, Log: log, Store: store, Page: web.Dist(), Document: openapi.Trajectory,
+		Gate: gate, Directory: directory, Runs: directory, Log: history, Store: store, Page: web.Dist(), Document: openapi.Trajectory,
 		Ready: ready(nc, directory.Ready), Registry: registry, Logger: logger, Now: time.Now,
 		IndexBytes: cfg.indexBytes, DetailBytes: cfg.detailBytes, Exports: cfg.exports, Timeout: cfg.timeout,
 	})

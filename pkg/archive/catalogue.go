@@ -71,7 +71,7 @@ func (c *catalogue) refresh(ctx context.Context, archives cas.Archives, scope ca
 		switch {
 		case err == nil:
 			c.add(name, file)
-		case errors.Is(err, ErrDamaged), errors.Is(err, ErrNewer), errors.Is(err, cas.ErrNotFound), errors.Is(err, cas.ErrTooLarge):
+		case unusable(err):
 			c.damaged[name] = err
 		default:
 			return err
@@ -155,4 +155,33 @@ func (c *catalogue) runs() map[string]bool {
 		out[run] = true
 	}
 	return out
+}
+
+// Check reads every archive file of a session and calls fn with its name and what is wrong with it; nil when nothing is. An
+// error is fn's, or means that the store did not answer.
+func Check(ctx context.Context, archives cas.Archives, scope cas.Scope, fn func(name string, problem error) error) error {
+	var names []string
+	err := archives.ListArchives(ctx, scope, func(name string) error {
+		names = append(names, name)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list archives: %w", err)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		_, err := read(ctx, archives, scope, name)
+		if err != nil && !unusable(err) {
+			return fmt.Errorf("read archive %s: %w", name, err)
+		}
+		if err := fn(name, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unusable says whether an error is about a file, and not about the store.
+func unusable(err error) bool {
+	return errors.Is(err, ErrDamaged) || errors.Is(err, ErrNewer) || errors.Is(err, cas.ErrNotFound) || errors.Is(err, cas.ErrTooLarge)
 }

@@ -130,7 +130,7 @@ func (f *Files) fill(ctx context.Context, stream runevent.Stream, first, last in
 		}
 		file, err := f.open(ctx, scope, p.file)
 		switch {
-		case errors.Is(err, ErrDamaged), errors.Is(err, ErrNewer), errors.Is(err, cas.ErrNotFound):
+		case err != nil && unusable(err):
 			f.log.Warn("archive file cannot be used", "namespace", scope.Namespace, "session", scope.Session, "file", p.file, "error", err)
 			continue
 		case err != nil:

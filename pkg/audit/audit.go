@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/agentloop/agentloop/pkg/archive"
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/runevent"
 )
@@ -20,7 +21,9 @@ type Log interface {
 type Audit struct {
 	Log   Log
 	Store cas.Store
-	Scope cas.Scope
+	// Archives, when not nil, are the session's archive files: each is checked besides what is read through Log.
+	Archives cas.Archives
+	Scope    cas.Scope
 	// Expect is how many entries the agents' streams are known to have had, by agent key.
 	Expect map[string]int64
 	// Report gets each problem when it is found; its error ends the audit.
@@ -62,7 +65,24 @@ func (a *Audit) Run(ctx context.Context) (Summary, error) {
 	if err := a.objects.read(ctx); err != nil {
 		return a.sum, err
 	}
+	if err := a.archives(ctx); err != nil {
+		return a.sum, err
+	}
 	return a.sum, a.imports(ctx)
+}
+
+// archives checks the archive files, those of entries that the log still has as well.
+func (a *Audit) archives(ctx context.Context) error {
+	if a.Archives == nil {
+		return nil
+	}
+	return archive.Check(ctx, a.Archives, a.Scope, func(name string, problem error) error {
+		a.sum.Archives++
+		if problem == nil {
+			return nil
+		}
+		return a.problem(Problem{Code: CodeArchive, Path: name, Message: "The archive file is damaged, cut off, or of a later version; its entries are not read from it."})
+	})
 }
 
 func (a *Audit) problem(p Problem) error {

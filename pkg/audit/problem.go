@@ -37,6 +37,8 @@ const (
 	CodeInput Code = "wrongInput"
 	// CodeImport: an imported file does not have the bytes that its list says.
 	CodeImport Code = "wrongImport"
+	// CodeArchive: an archive file cannot be used. Path is its name.
+	CodeArchive Code = "damagedArchive"
 )
 
 // Problem is one thing that is wrong.
@@ -61,6 +63,7 @@ type Summary struct {
 	Objects  int64          `json:"objects"`
 	Bytes    int64          `json:"bytes"`
 	Inputs   int64          `json:"inputs"`
+	Archives int64          `json:"archives,omitempty"`
 	Imported int64          `json:"imported,omitempty"`
 	Problems int64          `json:"problems"`
 	Codes    map[Code]int64 `json:"codes,omitempty"`

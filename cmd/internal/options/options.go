@@ -58,14 +58,14 @@ func (n *NATS) Connect(name string, logger *slog.Logger) (*nats.Conn, *natslog.L
 
 // Store are the flags of the object store.
 type Store struct {
-	Driver, Dir                                  string
+	Kind, Dir                                    string
 	Endpoint, Region, Bucket, Prefix, Addressing string
 	CAFile, Encryption, KMSKey                   string
 }
 
 // Bind registers the flags.
 func (s *Store) Bind(fs *flag.FlagSet) {
-	fs.StringVar(&s.Driver, "store", "s3", "object store: s3, or fs for a folder")
+	fs.StringVar(&s.Kind, "store", "s3", "object store: s3, or fs for a folder")
 	fs.StringVar(&s.Dir, "store-dir", "", "the folder of --store=fs")
 	fs.StringVar(&s.Endpoint, "s3-endpoint", "", "URL of the S3 server; the account comes from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, else from the machine's identity")
 	fs.StringVar(&s.Region, "s3-region", "us-east-1", "region that requests are signed for")
@@ -100,9 +100,15 @@ func (s *Store) S3(logger *slog.Logger) (*s3store.Store, error) {
 	return store, nil
 }
 
+// Driver is an object store that keeps archive files as well.
+type Driver interface {
+	cas.Store
+	cas.Archives
+}
+
 // Open makes the driver that the flags choose.
-func (s *Store) Open(logger *slog.Logger) (cas.Store, error) {
-	switch s.Driver {
+func (s *Store) Open(logger *slog.Logger) (Driver, error) {
+	switch s.Kind {
 	case "s3":
 		return s.S3(logger)
 	case "fs":
@@ -111,17 +117,13 @@ func (s *Store) Open(logger *slog.Logger) (cas.Store, error) {
 		}
 		return fsstore.Open(s.Dir)
 	}
-	return nil, fmt.Errorf("--store=%s: use s3 or fs", s.Driver)
+	return nil, fmt.Errorf("--store=%s: use s3 or fs", s.Kind)
 }
 
-// Writing makes the driver with a memory of what was put, so that equal objects are written once and those that were just
+// Remembering gives a driver a memory of what was put, so that equal objects are written once and those that were just
 // written or read are not read again.
-func (s *Store) Writing(logger *slog.Logger) (cas.Store, error) {
-	store, err := s.Open(logger)
-	if err != nil {
-		return nil, err
-	}
-	remembering, err := recent.New(store, recent.Options{})
+func Remembering(driver Driver) (cas.Store, error) {
+	remembering, err := recent.New(driver, recent.Options{})
 	if err != nil {
 		return nil, err
 	}
