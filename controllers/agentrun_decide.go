@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/kube"
 	"github.com/agentloop/agentloop/pkg/worker"
 )
@@ -246,11 +247,12 @@ func (f runFacts) invalid() string {
 	if other := f.compacting(); other != "" {
 		return fmt.Sprintf("run %s compacts the session already: wait for its end", other)
 	}
-	if call := f.run.Spec.Parent; call != nil && call.RunRef.UID == "" {
-		return "parent.runRef.uid is missing: the runs of subagents are made by workers, for calls of delegate"
+	// Only one run can have the name, so that no other one writes into its stream and answers in its place.
+	if call := f.run.Spec.Parent; call != nil && (call.RunRef.UID == "" || f.run.Name != agent.ChildName(call.RunRef.Name, kube.AgentKey(f.run))) {
+		return "the runs of subagents are made by workers, for calls of delegate: create a run of the agent main, without a parent"
 	}
-	if agent := f.run.Spec.Agent; agent != api.AgentMain && !slices.ContainsFunc(f.session.Spec.Subagents, func(s api.Subagent) bool { return s.Name == agent }) {
-		return fmt.Sprintf("the session declares no subagent %s: add it to spec.subagents of the AgentSession", agent)
+	if name := f.run.Spec.Agent; name != api.AgentMain && !slices.ContainsFunc(f.session.Spec.Subagents, func(s api.Subagent) bool { return s.Name == name }) {
+		return fmt.Sprintf("the session declares no subagent %s: add it to spec.subagents of the AgentSession", name)
 	}
 	for _, id := range f.run.Spec.Skills {
 		if !slices.ContainsFunc(f.session.Spec.Skills, func(s api.Skill) bool { return s.ID == id }) {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/kube"
 	"github.com/agentloop/agentloop/pkg/runevent"
@@ -71,6 +72,8 @@ func notReady(reason string) func(*runFacts) {
 	}
 }
 
+const noWorkers = "the runs of subagents are made by workers, for calls of delegate: create a run of the agent main, without a parent"
+
 const abandoned = "the namespace is being deleted and the stores do not answer: how far the run came is not recorded"
 
 // delegatedTo makes a run that of a subagent, for a call of the run "parent".
@@ -80,9 +83,10 @@ func delegatedTo(run *api.AgentRun, agent string) {
 }
 
 // child makes the run one of a subagent, whose parent is live; the session declares the subagent helper.
-func child(agent string) func(*runFacts) {
+func child(name string) func(*runFacts) {
 	return func(f *runFacts) {
-		delegatedTo(f.run, agent)
+		delegatedTo(f.run, name)
+		f.run.Name = agent.ChildName("parent", kube.AgentKey(f.run))
 		f.parent = newRun("parent")
 		f.session.Spec.Subagents = []api.Subagent{{Name: "helper", Description: "helps", MaxDepth: 1}}
 		f.log.State = session.Empty(kube.AgentKey(f.run))
@@ -281,9 +285,11 @@ func TestDecideWaitingRun(t *testing.T) {
 		"a subagent that is not declared": {
 			facts(child("reviewer")), ends("InvalidInput", "the session declares no subagent reviewer: add it to spec.subagents of the AgentSession"),
 		},
-		"a subagent that no call asked for": {
-			facts(child("helper"), func(f *runFacts) { f.run.Spec.Parent.RunRef.UID = "" }),
-			ends("InvalidInput", "parent.runRef.uid is missing: the runs of subagents are made by workers, for calls of delegate"),
+		"a subagent of nobody's": {
+			facts(child("helper"), func(f *runFacts) { f.run.Spec.Parent.RunRef.UID = "" }), ends("InvalidInput", noWorkers),
+		},
+		"a second run for a subagent's call": {
+			facts(child("helper"), func(f *runFacts) { f.run.Name = "mine" }), ends("InvalidInput", noWorkers),
 		},
 		"a subagent beside its parent":      {facts(behind(), child("helper")), waits("waiting for a worker", "hold", "yes")},
 		"a subagent without its parent":     {facts(child("helper"), func(f *runFacts) { f.parent = nil }), waits("waiting for a worker", "hold", "yes", "cancel", "yes")},

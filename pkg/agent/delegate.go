@@ -40,6 +40,11 @@ func ChildKey(agent, parentUID string, turn int, callID string) string {
 	return agent + "-" + hex.EncodeToString(sum[:6])
 }
 
+// ChildName is the name of the run that a run of the name parent delegates to, whose agent key is key.
+func ChildName(parent, key string) string {
+	return strings.TrimRight(parent[:min(len(parent), maxChildPrefix)], "-.") + "-" + key
+}
+
 // delegate brings those of the calls that delegate forward: it begins the runs that may begin, and takes the answers of
 // those that have ended. It does not wait for any.
 func (l *loop) delegate(ctx context.Context, answer answered, calls []message.Block) error {
@@ -65,7 +70,7 @@ func (l *loop) delegateOne(ctx context.Context, answer answered, call message.Bl
 	child := Child{
 		Key: ChildKey(want.Agent, l.run.UID, turn, call.ID), Agent: want.Agent, CallID: call.ID, Turn: turn, Task: want.Task, MaxTurns: subagent.MaxTurns,
 	}
-	child.Name = strings.TrimRight(l.run.Name[:min(len(l.run.Name), maxChildPrefix)], "-.") + "-" + child.Key
+	child.Name = ChildName(l.run.Name, child.Key)
 	if l.state.Run.Tools[call.ID].Child == nil {
 		if limit := subagent.MaxParallel; limit > 0 && l.underWay(want.Agent) >= limit {
 			return nil // its turn comes when another one has ended
@@ -75,6 +80,7 @@ func (l *loop) delegateOne(ctx context.Context, answer answered, call message.Bl
 			return err
 		}
 		l.deps.Chaos("subagent.started")
+		return l.ensure(ctx, answer, call, child)
 	}
 	return l.follow(ctx, answer, call, child)
 }
@@ -113,8 +119,7 @@ func (l *loop) underWay(agent string) int {
 	return n
 }
 
-// follow takes the answer of a child that has ended. One that never got to its log has none; one that is not there yet is
-// made. A child that cannot be looked after now is looked after when the run is woken up the next time.
+// follow takes the answer of a child that has ended, and makes one that is not there yet.
 func (l *loop) follow(ctx context.Context, answer answered, call message.Block, child Child) error {
 	ended, err := l.childLog(ctx, child)
 	if err != nil {
@@ -123,6 +128,12 @@ func (l *loop) follow(ctx context.Context, answer answered, call message.Block, 
 	if ended != nil {
 		return l.childEnded(ctx, answer, call, child, *ended)
 	}
+	return l.ensure(ctx, answer, call, child)
+}
+
+// ensure makes the child's run if it is not there. One that never got to its log has no answer. A child that cannot be
+// looked after now is looked after when the run is woken up the next time.
+func (l *loop) ensure(ctx context.Context, answer answered, call message.Block, child Child) error {
 	known, err := l.deps.Children.Ensure(ctx, l.bounded(child))
 	l.deps.Chaos("subagent.ensured")
 	var failure *Failure
@@ -138,13 +149,14 @@ func (l *loop) follow(ctx context.Context, answer answered, call message.Block, 
 		return nil
 	}
 	// It may have written to its log since.
-	if ended, err = l.childLog(ctx, child); err != nil || ended != nil {
-		if err == nil {
-			err = l.childEnded(ctx, answer, call, child, *ended)
-		}
+	ended, err := l.childLog(ctx, child)
+	switch {
+	case err != nil:
 		return err
+	case ended == nil:
+		ended = &childEnd{reason: known.Reason}
 	}
-	return l.childEnded(ctx, answer, call, child, childEnd{reason: known.Reason})
+	return l.childEnded(ctx, answer, call, child, *ended)
 }
 
 // bounded gives the child what tokens are left to the run and to the session.

@@ -210,6 +210,19 @@ func TestFewAtOnce(t *testing.T) {
 	}
 }
 
+// TestNobodyAnswersBefore: what stands in the stream of a call before the call was delegated is no answer to it.
+func TestNobodyAnswersBefore(t *testing.T) {
+	w, n, run := delegating(t, "writer: a")
+	key := ChildKey("writer", "u1", 1, "d-0")
+	n.made = map[string]Child{"early": {Name: ChildName(run.Name, key), Key: key, Agent: "writer", Task: "say yes"}}
+	w.runChildren(n, echo)
+	n.err = &Failure{Reason: "InvalidInput", Message: "another AgentRun has the name"}
+	w.mustFinish(run)
+	if diff := cmp.Diff([]string{"The subagent did not finish: InvalidInput. another AgentRun has the name"}, w.results()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestSameCallIDInALaterTurn(t *testing.T) {
 	w, n, run := delegating(t, "writer: a")
 	w.model.replies = []reply{delegates("writer: a"), delegates("writer: b"), says("done")}
