@@ -80,10 +80,12 @@ func (r *ToolApprovalReconciler) observe(ctx context.Context, approval *api.Tool
 	facts := approvalFacts{approval: approval, seen: r.firstSeen(approval)}
 	run := &api.AgentRun{}
 	err := r.Get(ctx, client.ObjectKey{Namespace: approval.Namespace, Name: approval.Spec.RunRef.Name}, run)
-	if client.IgnoreNotFound(err) != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return facts, nil
+	case err != nil:
 		return facts, fmt.Errorf("get run: %w", err)
-	}
-	if err != nil || string(run.UID) != approval.Spec.RunRef.UID {
+	case string(run.UID) != approval.Spec.RunRef.UID:
 		return facts, nil
 	}
 	facts.run = run
@@ -92,10 +94,12 @@ func (r *ToolApprovalReconciler) observe(ctx context.Context, approval *api.Tool
 	}
 	owner := &api.AgentSession{}
 	err = r.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: run.Spec.SessionRef.Name}, owner)
-	if client.IgnoreNotFound(err) != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return facts, nil
+	case err != nil:
 		return facts, fmt.Errorf("get session: %w", err)
-	}
-	if err != nil || !ownedByOrFree(run, owner) {
+	case !ownedByOrFree(run, owner):
 		return facts, nil
 	}
 	facts.stream = runStream(run, owner)

@@ -122,7 +122,7 @@ func (c *children) Ensure(ctx context.Context, child agent.Child) (agent.ChildSt
 func (c *children) call(child agent.Child) api.ParentCall {
 	return api.ParentCall{
 		RunRef: api.RunRef{Name: c.parent.Name, UID: string(c.parent.UID)}, ToolCallID: child.CallID,
-		Turn: int32(child.Turn), //nolint:gosec // bounded by limits.maxTurns
+		Turn: int32(child.Turn),
 	}
 }
 
@@ -138,7 +138,7 @@ func (c *children) run(child agent.Child) *api.AgentRun {
 	limits, call := c.parent.Spec.Limits, c.call(child)
 	limits.MaxTotalTokens = child.MaxTotalTokens
 	if child.MaxTurns > 0 {
-		limits.MaxTurns = int32(child.MaxTurns) //nolint:gosec // bounded by the subagent's declaration
+		limits.MaxTurns = int32(child.MaxTurns)
 	}
 	return &api.AgentRun{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.parent.Namespace, Name: child.Name, Labels: map[string]string{api.LabelParent: string(c.parent.UID)}},

@@ -34,16 +34,21 @@ func (w *writer) entry(e *Entry) {
 
 // harmless says that no text of the entry can have the form of a credential. Titles are for people and never looked into.
 func (e *Entry) harmless() bool {
-	if r := e.Run; r != nil && !(harmless(r.UID) && harmless(r.Name)) {
+	if r := e.Run; r != nil && (!harmless(r.UID) || !harmless(r.Name)) {
 		return false
 	}
 	if e.Usage != nil && !harmless(e.Usage.Cost) {
 		return false
 	}
-	return harmless(e.ID) && harmless(e.Agent) && harmless(string(e.Type)) && harmless(e.Event) && harmless(e.RequestExecutionID) &&
-		harmless(e.ResponseID) && harmless(e.Purpose) && harmless(string(e.Status)) && harmless(e.ToolCallID) && harmless(e.Server) &&
-		harmless(e.StopReason) && harmless(e.Model) && harmless(e.InputID) && harmless(e.AnswerID) && harmless(e.ImportedFrom) &&
-		harmless(e.DuplicateOf)
+	for _, text := range [...]string{
+		e.ID, e.Agent, string(e.Type), e.Event, e.RequestExecutionID, e.ResponseID, e.Purpose, string(e.Status), e.ToolCallID, e.Server,
+		e.StopReason, e.Model, e.InputID, e.AnswerID, e.ImportedFrom, e.DuplicateOf,
+	} {
+		if !harmless(text) {
+			return false
+		}
+	}
+	return true
 }
 
 // harmless says that a text is none that suspicious takes a second look at, whatever it looks like in JSON.

@@ -69,7 +69,7 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	seed, total := setting(t, "CHAOS_SEED", 1), len(places)
-	tried := chosen(places, setting(t, "CHAOS_CASES", 24), uint64(seed)) //nolint:gosec // not negative
+	tried := chosen(places, setting(t, "CHAOS_CASES", 24), uint64(seed))
 	t.Logf("%d of %d places, seed %d", len(tried), total, seed)
 	missed, slowest := 0, time.Duration(0)
 	for _, p := range tried {

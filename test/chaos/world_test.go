@@ -214,7 +214,7 @@ func (c *told) until(what string, done func() bool) {
 		if c.approves {
 			c.approve()
 		}
-		time.Sleep(pollEvery)
+		<-time.After(pollEvery)
 	}
 }
 
