@@ -28,39 +28,62 @@ type aside struct {
 	attempt    int
 	summarized []int
 	turn       int
-	// timeout bounds the request with its retries.
+	// captured is the stored input.
+	captured cas.Ref
+	// timeout bounds the request with its retries, but not the waits for its turn.
 	timeout time.Duration
 }
 
 // aside asks the model and returns its answer. An answer that an earlier worker received is not asked for again. A
 // request that fails is an *unsummarised, and the conversation goes on without it.
 func (l *loop) aside(ctx context.Context, a aside) (message.Message, error) {
-	captured, err := l.captureAside(ctx, a)
-	if err != nil {
+	var err error
+	if a.captured, err = l.captureAside(ctx, a); err != nil {
 		return message.Message{}, err
 	}
-	if action, ok := l.state.Run.Summaries[captured.Digest]; ok && a.purpose == runevent.PurposeSummary {
+	if action, ok := l.state.Run.Summaries[a.captured.Digest]; ok && a.purpose == runevent.PurposeSummary {
 		stored, err := object[session.ModelAction](ctx, l, action)
 		return stored.Message, err
 	}
-	timed, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
+	left := a.timeout
 	for try := 1; ; try++ {
-		answer, err := l.sendAside(ctx, timed, a, captured)
-		var failed *provider.Error
-		switch {
-		case err == nil:
-			return answer.message, nil
-		case ctx.Err() != nil:
-			return message.Message{}, context.Cause(ctx)
-		case refusedAside(err):
-			return message.Message{}, &unsummarised{err}
-		case !errors.As(err, &failed):
+		release, err := l.place(ctx, wish{purpose: a.purpose, model: a.model, budget: a.budget, turn: a.turn})
+		if err != nil {
 			return message.Message{}, err
-		case !failed.Class.Retryable() || try >= l.retries() || timed.Err() != nil || l.deps.Sleep(timed, l.delay(failed, try)) != nil:
-			return message.Message{}, &unsummarised{failed}
+		}
+		timed, cancel := context.WithTimeout(ctx, left)
+		answer, again, err := l.tryAside(ctx, timed, a, try, release)
+		left = remaining(timed)
+		cancel()
+		if !again {
+			return answer, err
 		}
 	}
+}
+
+// remaining is the time that a context with a deadline has left.
+func remaining(timed context.Context) time.Duration {
+	deadline, _ := timed.Deadline()
+	return time.Until(deadline)
+}
+
+// tryAside sends the request once and, if it is worth to be sent again, waits until then.
+func (l *loop) tryAside(ctx, timed context.Context, a aside, try int, release func()) (answer message.Message, again bool, err error) {
+	sent, err := l.sendAside(ctx, timed, a, release)
+	var failed *provider.Error
+	switch {
+	case err == nil:
+		return sent.message, false, nil
+	case ctx.Err() != nil:
+		return message.Message{}, false, context.Cause(ctx)
+	case refusedAside(err):
+		return message.Message{}, false, &unsummarised{err}
+	case !errors.As(err, &failed):
+		return message.Message{}, false, err
+	case !failed.Class.Retryable() || try >= l.retries() || timed.Err() != nil || l.deps.Sleep(timed, l.delay(failed, try)) != nil:
+		return message.Message{}, false, &unsummarised{failed}
+	}
+	return message.Message{}, true, nil
 }
 
 func refusedAside(err error) bool {
@@ -68,9 +91,11 @@ func refusedAside(err error) bool {
 	return errors.As(err, &rejected)
 }
 
-// sendAside captures and sends the request once. What came of it is recorded under ctx, the request ends with timed.
-func (l *loop) sendAside(ctx, timed context.Context, a aside, captured cas.Ref) (answered, error) {
-	invocation := session.Request{RequestExecutionID: l.deps.NewID(), Turn: a.turn, ContextRef: captured}
+// sendAside captures and sends the request once and gives its turn back. What came of it is recorded under ctx, the request
+// ends with timed.
+func (l *loop) sendAside(ctx, timed context.Context, a aside, release func()) (answered, error) {
+	defer release()
+	invocation := session.Request{RequestExecutionID: l.deps.NewID(), Turn: a.turn, ContextRef: a.captured}
 	if err := l.append(ctx, runevent.Event{
 		Type: runevent.TypeRecord, Kind: runevent.KindContextCaptured, Purpose: a.purpose, Attempt: a.attempt, Evidence: invocationEvidence(invocation),
 	}); err != nil {
@@ -83,6 +108,7 @@ func (l *loop) sendAside(ctx, timed context.Context, a aside, captured cas.Ref) 
 		request.CallerHook = l.run.CallerHook
 	}
 	response, err := call.stream(timed, request)
+	release()
 	l.deps.Chaos(string(a.purpose) + ".answered")
 	if err != nil {
 		return answered{}, call.failed(ctx, err)

@@ -108,9 +108,14 @@ func (l *loop) rejected(failed *provider.Error) *Failure {
 	return &Failure{Reason: ReasonOutputCapRejected, Message: "the request body was refused before dispatch", Class: failed.Class, Err: failed}
 }
 
-// dispatch is the boundary: the fixed input is stored and named in the log, then the guard sees the exact body, then
-// the request leaves.
+// dispatch is the boundary: when it is the request's turn, the fixed input is stored and named in the log, then the guard
+// sees the exact body, then the request leaves.
 func (l *loop) dispatch(ctx context.Context, request assembled) (answered, error) {
+	release, err := l.place(ctx, wish{purpose: runevent.PurposeMain, model: l.cfg.Model, budget: request.budget, turn: request.turn})
+	if err != nil {
+		return answered{}, err
+	}
+	defer release()
 	l.announce(request, nil)
 	fixed, err := l.capture(ctx, request, true)
 	if err != nil {
@@ -132,6 +137,7 @@ func (l *loop) dispatch(ctx context.Context, request assembled) (answered, error
 		l.announce(request, &dispatched)
 	}
 	response, err := call.stream(ctx, l.modelRequest(request, call.guard(ctx)))
+	release() // what follows may send requests of its own
 	l.deps.Chaos("model.answered")
 	if saveErr := call.flush(ctx, err == nil); saveErr != nil {
 		return answered{}, saveErr
@@ -339,6 +345,7 @@ func (c *call) failed(ctx context.Context, err error) error {
 		return saveErr
 	}
 	l.deps.Chaos("model.failed")
+	l.postpone(ctx, c.model, failed)
 	return err
 }
 

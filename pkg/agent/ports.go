@@ -173,7 +173,7 @@ var (
 )
 
 // Deps are the ports and injected sources that the loop uses. None may be nil but Approvals, Children, BuiltIn, Estimator,
-// View, Calibrations and Chaos.
+// View, Calibrations, Quota, Limits and Chaos.
 type Deps struct {
 	Log   runevent.Log
 	Store cas.Store
@@ -197,6 +197,9 @@ type Deps struct {
 	View *SessionView
 	// Calibrations corrects estimates by what earlier responses counted; nil for never.
 	Calibrations Calibrations
+	// Quota tells what the provider of a model allows, Limits shares it among all workers; nil for no limits.
+	Quota  func(ctx context.Context, model provider.Model) (Quota, error)
+	Limits Limits
 	// Chaos is called with the name of each point between "accepted" and "committed"; tests stop the process there.
 	Chaos func(point string)
 }

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/agentloop/agentloop/pkg/budget"
-	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/runevent"
@@ -54,19 +53,27 @@ func (l *loop) startTitle(ctx context.Context) error {
 	if err != nil || !a.budget.Allowed() {
 		return nil //nolint:nilerr // as above
 	}
-	captured, err := l.captureAside(ctx, a)
-	if err != nil {
+	timed, cancel := context.WithTimeout(ctx, atOnce)
+	release, err := l.place(timed, wish{purpose: a.purpose, model: a.model, budget: a.budget, turn: a.turn})
+	cancel()
+	if err != nil { // it is not waited for: the next turn tries again
+		l.titled = false
+		return context.Cause(ctx)
+	}
+	if a.captured, err = l.captureAside(ctx, a); err != nil {
+		release()
 		return err
 	}
-	l.title, err = l.sendTitle(ctx, a, captured)
+	l.title, err = l.sendTitle(ctx, a, release)
 	return err
 }
 
-func (l *loop) sendTitle(ctx context.Context, a aside, captured cas.Ref) (*titling, error) {
-	invocation := session.Request{RequestExecutionID: l.deps.NewID(), Turn: a.turn, ContextRef: captured}
+func (l *loop) sendTitle(ctx context.Context, a aside, release func()) (*titling, error) {
+	invocation := session.Request{RequestExecutionID: l.deps.NewID(), Turn: a.turn, ContextRef: a.captured}
 	if err := l.append(ctx, runevent.Event{
 		Type: runevent.TypeRecord, Kind: runevent.KindContextCaptured, Purpose: a.purpose, Evidence: invocationEvidence(invocation),
 	}); err != nil {
+		release()
 		return nil, err
 	}
 	timed, cancel := context.WithTimeout(ctx, titleTimeout)
@@ -77,6 +84,7 @@ func (l *loop) sendTitle(ctx context.Context, a aside, captured cas.Ref) (*titli
 	request := a.request(t.call.guard(timed))
 	go func() {
 		defer close(t.done)
+		defer release()
 		if fault := caught(func() { t.response, t.err = l.deps.Model.Stream(timed, request, func(provider.Delta) {}) }); fault != nil {
 			t.err = fault
 		}

@@ -36,6 +36,8 @@ type world struct {
 	ids   int
 	// calibrations is what is learnt of models; nil for nothing.
 	calibrations Calibrations
+	// limits are what providers allow; nil for no limits.
+	limits *fakeLimits
 	// approvals tell what people decide; nil when nobody can be asked.
 	approvals Approvals
 	// children makes the runs of subagents; nil when a run cannot delegate.
@@ -223,11 +225,15 @@ func (w *world) run(uid, prompt string) Run {
 }
 
 func (w *world) deps() Deps {
-	return Deps{
+	deps := Deps{
 		Log: w.log, Store: w.store, Model: w.model, Tools: w.tools, Now: w.clock.Now, Sleep: w.clock.Sleep,
 		NewID: func() string { w.ids++; return fmt.Sprintf("exec-%d", w.ids) },
 		Live:  func(l Live) { w.live = append(w.live, l) }, Logger: slog.New(slog.DiscardHandler), Chaos: w.chaos, Calibrations: w.calibrations, Approvals: w.approvals, Children: w.children,
 	}
+	if w.limits != nil {
+		deps.Limits, deps.Quota = w.limits, w.limits.allowed
+	}
+	return deps
 }
 
 func (w *world) execute(ctx context.Context, run Run) (Result, error) {

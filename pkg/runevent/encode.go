@@ -29,6 +29,7 @@ var knownTypes = []Type{
 
 var knownKinds = []Kind{
 	KindContextCaptured, KindModelCompleted, KindStateCommitted, KindContextRecovery, KindCompactionCommitted, KindApproval,
+	KindRequestWaiting,
 }
 
 // Encode returns the bytes under which e is stored and hashed. The same entry gives the same bytes: keys in the order

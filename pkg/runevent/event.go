@@ -69,6 +69,7 @@ const (
 	KindContextRecovery     Kind = "context_recovery"
 	KindCompactionCommitted Kind = "compaction.committed"
 	KindApproval            Kind = "approval"
+	KindRequestWaiting      Kind = "request.waiting"
 )
 
 // Decision is what an approval record says about a tool call.

@@ -87,7 +87,8 @@ func goldenEvents() map[string]Event {
 			Decision: DecisionDenied, ArgumentsDigest: cas.Of([]byte(`{"a":1}`)), Approver: "kim@example.com", Approval: "9a31c0de", Text: "not on a Friday"},
 		"agent.record.approval.requested": {Type: TypeRecord, Kind: KindApproval, CallID: "call_1", Name: "append_note", Server: "notes",
 			Decision: DecisionRequested, ArgumentsDigest: cas.Of([]byte(`{"a":1}`)), Until: &testTime, Evidence: request},
-		"run.handedback.waiting": {Type: TypeRunHandedBack, Worker: "worker-1", Reason: "AwaitingApproval"},
+		"agent.record.request.waiting": {Type: TypeRecord, Kind: KindRequestWaiting, Purpose: PurposeMain, Reason: "RateLimited", Evidence: Evidence{Turn: 2}},
+		"run.handedback.waiting":       {Type: TypeRunHandedBack, Worker: "worker-1", Reason: "AwaitingApproval"},
 	}
 }
 

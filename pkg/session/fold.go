@@ -288,6 +288,8 @@ func (s *State) record(event runevent.Event) {
 		s.Run.Summaries, s.Run.Compacted, s.Run.Compacting, s.Run.Counted = nil, true, false, false
 	case runevent.KindContextRecovery:
 		s.Run.Recovered = event.Evidence.Turn
+	case runevent.KindRequestWaiting:
+		s.Run.Phase = PhaseRateLimited
 	case runevent.KindApproval:
 		s.approval(event)
 	}

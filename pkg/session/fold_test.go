@@ -212,6 +212,7 @@ func TestPhases(t *testing.T) {
 		"accepted":                   {events: []runevent.Event{prompt("hi")}, want: PhaseAssembling},
 		"asked":                      {events: []runevent.Event{prompt("hi"), capture("r1", 1, "one")}, want: PhaseModelCall},
 		"waits for another try":      {events: []runevent.Event{prompt("hi"), capture("r1", 1, "one"), failed("overloaded", true)}, want: PhaseRetryBackoff},
+		"waits for its turn":         {events: []runevent.Event{prompt("hi"), {Type: runevent.TypeRecord, Kind: runevent.KindRequestWaiting, Purpose: runevent.PurposeMain}}, want: PhaseRateLimited},
 		"waits for the rate":         {events: []runevent.Event{prompt("hi"), capture("r1", 1, "one"), failed("rateLimited", true)}, want: PhaseRateLimited},
 		"failed for good":            {events: []runevent.Event{prompt("hi"), capture("r1", 1, "one"), failed("auth", false)}, want: PhaseAssembling},
 		"refused before it was sent": {events: []runevent.Event{prompt("hi"), capture("r1", 1, "one"), reject("r1", 1, "one")}, want: PhaseAssembling},

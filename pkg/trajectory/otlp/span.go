@@ -59,7 +59,7 @@ func (x *export) run(ctx context.Context, run *trajectory.Execution) error {
 // eventful are the records that a run's span has as events.
 var eventful = map[string]bool{
 	"run.started": true, "run.handedback": true, "state.committed": true, "compaction.committed": true, "context_recovery": true, "approval": true,
-	"subagent.started": true, "subagent.finished": true,
+	"subagent.started": true, "subagent.finished": true, "request.waiting": true,
 }
 
 // note adds an event to a span, or counts it when there are too many.
