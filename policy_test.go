@@ -70,6 +70,7 @@ var allowed = map[string][]string{
 	"pkg/kube": {"api/v1alpha1", "pkg/agent", "pkg/worker", "pkg/message", "pkg/provider", "pkg/session", "pkg/projection", "pkg/budget",
 		"pkg/runevent", "pkg/cas"},
 	"pkg/archive":                    {"pkg/cas", "pkg/runevent", "pkg/session", "pkg/internal/lru"},
+	"pkg/sweep":                      {"pkg/cas", "pkg/runevent"},
 	"pkg/audit":                      {"pkg/archive", "pkg/cas", "pkg/legacy", "pkg/message", "pkg/projection", "pkg/runevent", "pkg/session", "pkg/internal/lru"},
 	"pkg/trajectory/verify":          {},
 	"pkg/trajectory/otlp":            {"pkg/trajectory", "pkg/message", "pkg/projection", "pkg/provider"},

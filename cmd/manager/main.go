@@ -1,5 +1,5 @@
 // Command manager runs agentloop's controllers and workers, checks the object store, sessions and exports, archives
-// sessions, imports files of earlier versions, and suggests manifests.
+// and sweeps sessions, imports files of earlier versions, and suggests manifests.
 package main
 
 import (
@@ -25,6 +25,7 @@ const usage = `manager runs agentloop.
   manager cas-check [flags]             check what the object store can do, and say what is missing
   manager import-legacy [flags] FOLDER  store a session's journals and event segments of earlier versions
   manager models [flags]                suggest ModelProvider manifests from a catalogue
+  manager sweep [flags]                 find objects of a session that nothing refers to, and remove them
   manager verify [flags]                check a session, or the export of a trajectory; see manager verify --help
   manager --help                        show the flags
 `
@@ -56,6 +57,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	if len(args) > 0 && args[0] == "archive" {
 		return archiveCommand(ctx, args[1:], os.Stdout, os.Stderr)
+	}
+	if len(args) > 0 && args[0] == "sweep" {
+		return sweepCommand(ctx, args[1:], os.Stdout, os.Stderr)
 	}
 	if len(args) > 0 && args[0] == "models" {
 		return catalogue.Run(args[1:], os.Stdout, os.Stderr)

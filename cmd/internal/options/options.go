@@ -100,10 +100,11 @@ func (s *Store) S3(logger *slog.Logger) (*s3store.Store, error) {
 	return store, nil
 }
 
-// Driver is an object store that keeps archive files as well.
+// Driver is an object store that keeps archive files as well and can be swept.
 type Driver interface {
 	cas.Store
 	cas.Archives
+	cas.Aging
 }
 
 // Open makes the driver that the flags choose.

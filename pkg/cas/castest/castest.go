@@ -45,6 +45,7 @@ func Run(t *testing.T, newStore func(t *testing.T) cas.Store) {
 		"carries message lists":                         testMessageList,
 		"carries bodies in parts":                       testBody,
 		"keeps archive files":                           testArchives,
+		"tells ages and removes":                        testAging,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

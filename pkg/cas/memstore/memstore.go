@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/agentloop/agentloop/pkg/cas"
 )
@@ -20,13 +21,20 @@ type Store struct {
 	objects map[cas.Scope]map[cas.Digest][]byte
 	// archives are the archive files of sessions, by name.
 	archives map[cas.Scope]map[string][]byte
+	// written is when objects were last put, by Now.
+	written map[cas.Scope]map[cas.Digest]time.Time
+	// Now is the clock that ages are told by; it is set before the store is used.
+	Now func() time.Time
 }
 
 var _ cas.Store = (*Store)(nil)
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{objects: map[cas.Scope]map[cas.Digest][]byte{}, archives: map[cas.Scope]map[string][]byte{}}
+	return &Store{
+		objects: map[cas.Scope]map[cas.Digest][]byte{}, archives: map[cas.Scope]map[string][]byte{},
+		written: map[cas.Scope]map[cas.Digest]time.Time{}, Now: time.Now,
+	}
 }
 
 // Put implements cas.Store.
@@ -41,8 +49,9 @@ func (s *Store) Put(ctx context.Context, scope cas.Scope, mediaType string, data
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.objects[scope] == nil {
-		s.objects[scope] = map[cas.Digest][]byte{}
+		s.objects[scope], s.written[scope] = map[cas.Digest][]byte{}, map[cas.Digest]time.Time{}
 	}
+	s.written[scope][ref.Digest] = s.Now()
 	if _, ok := s.objects[scope][ref.Digest]; !ok {
 		s.objects[scope][ref.Digest] = bytes.Clone(data)
 	}
@@ -94,6 +103,7 @@ func (s *Store) Purge(ctx context.Context, scope cas.Scope) error {
 	defer s.mu.Unlock()
 	for _, tree := range []cas.Tree{cas.TreeObjects, cas.TreeManifests, cas.TreeFiles} {
 		delete(s.objects, scope.In(tree))
+		delete(s.written, scope.In(tree))
 	}
 	delete(s.archives, scope.In(cas.TreeObjects))
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 
@@ -39,36 +40,55 @@ func (s *Store) List(ctx context.Context, scope cas.Scope, fn func(cas.Ref) erro
 	})
 }
 
+// listedKey is a key and when it was written, by the server's clock.
+type listedKey struct {
+	key     string
+	written time.Time
+}
+
 // pages calls fn with the keys under a prefix, in order, page after page.
 func (s *Store) pages(ctx context.Context, prefix string, fn func(keys []string) error) error {
+	return s.dated(ctx, prefix, func(page []listedKey) error { return fn(keysOf(page)) })
+}
+
+func keysOf(page []listedKey) []string {
+	keys := make([]string, len(page))
+	for i, one := range page {
+		keys[i] = one.key
+	}
+	return keys
+}
+
+// dated calls fn with the keys under a prefix and when they were written, in order, page after page.
+func (s *Store) dated(ctx context.Context, prefix string, fn func(page []listedKey) error) error {
 	after := ""
 	for {
-		var keys []string
+		var page []listedKey
 		err := s.retry(ctx, func(ctx context.Context) error {
 			var err error
-			keys, err = s.page(ctx, prefix, after)
+			page, err = s.page(ctx, prefix, after)
 			return err
 		})
 		if err != nil {
 			return fmt.Errorf("list: %w", err)
 		}
-		if len(keys) == 0 {
+		if len(page) == 0 {
 			return nil
 		}
-		if err := fn(keys); err != nil {
+		if err := fn(page); err != nil {
 			return err
 		}
-		if len(keys) < s.opts.pageSize {
+		if len(page) < s.opts.pageSize {
 			return nil
 		}
-		after = keys[len(keys)-1]
+		after = page[len(page)-1].key
 	}
 }
 
 // page returns up to pageSize keys behind after. It may take several requests; they are watched for loops.
-func (s *Store) page(ctx context.Context, prefix, after string) ([]string, error) {
+func (s *Store) page(ctx context.Context, prefix, after string) ([]listedKey, error) {
 	watch := &listing{tokens: map[string]bool{}}
-	var keys []string
+	var keys []listedKey
 	last := after
 	for info := range s.core.ListObjectsIter(withListing(ctx, watch), s.opts.Bucket, minio.ListObjectsOptions{
 		Prefix: prefix, Recursive: true, MaxKeys: s.opts.pageSize, StartAfter: after,
@@ -81,7 +101,7 @@ func (s *Store) page(ctx context.Context, prefix, after string) ([]string, error
 		}
 		watch.empty = 0
 		last = info.Key
-		keys = append(keys, info.Key)
+		keys = append(keys, listedKey{info.Key, info.LastModified})
 		if len(keys) == s.opts.pageSize {
 			return keys, nil
 		}
@@ -121,7 +141,7 @@ func (s *Store) Purge(ctx context.Context, scope cas.Scope) error {
 		return fmt.Errorf("purge: %w", s.explain(err))
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("purge: objects are still listed after %d rounds, the first is %s", purgeRounds, left[0])
+		return fmt.Errorf("purge: objects are still listed after %d rounds, the first is %s", purgeRounds, left[0].key)
 	}
 	return nil
 }

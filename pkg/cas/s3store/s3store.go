@@ -84,15 +84,20 @@ func begin(ctx context.Context, scope cas.Scope) error {
 // Get implements cas.Store. An object that does not verify is read a second time before it is called corrupt: the fault
 // may have been on the way.
 func (s *Store) Get(ctx context.Context, scope cas.Scope, ref cas.Ref) ([]byte, error) {
+	found, err := s.get(ctx, scope, ref)
+	return found.data, err
+}
+
+func (s *Store) get(ctx context.Context, scope cas.Scope, ref cas.Ref) (object, error) {
 	if err := begin(ctx, scope); err != nil {
-		return nil, err
+		return object{}, err
 	}
 	if err := ref.Validate(); err != nil {
-		return nil, err
+		return object{}, err
 	}
 	key, err := s.objectKey(scope, ref.Digest)
 	if err != nil {
-		return nil, err
+		return object{}, err
 	}
 	var found object
 	suspect := false
@@ -106,7 +111,7 @@ func (s *Store) Get(ctx context.Context, scope cas.Scope, ref cas.Ref) ([]byte, 
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("get %s: %w", ref.Digest, err)
+		return object{}, fmt.Errorf("get %s: %w", ref.Digest, err)
 	}
-	return found.data, nil
+	return found, nil
 }

@@ -1,0 +1,73 @@
+package castest
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/agentloop/agentloop/pkg/cas"
+)
+
+// testAging checks a store whose objects can be swept.
+func testAging(t *testing.T, store cas.Store) {
+	aging, ok := store.(cas.Aging)
+	if !ok {
+		return // wrappers of a store need not be swept
+	}
+	ctx, scope, other := t.Context(), NewScope(t, store), NewScope(t, store)
+	var refs []cas.Ref
+	for _, data := range [][]byte{[]byte("one"), []byte("two")} {
+		for _, s := range []cas.Scope{scope, other, scope.In(cas.TreeFiles)} {
+			ref, err := store.Put(ctx, s, cas.MediaBlob, data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s == scope {
+				refs = append(refs, ref)
+			}
+		}
+	}
+	// The clock of the other side may be a little off, and tells seconds.
+	const slack = time.Minute
+	listed := func(s cas.Scope) map[cas.Digest]bool {
+		t.Helper()
+		found := map[cas.Digest]bool{}
+		err := aging.ListAged(ctx, s, func(digest cas.Digest, age time.Duration) error {
+			if age < -slack || age > slack {
+				t.Errorf("an object that was just put is %s old", age)
+			}
+			found[digest] = true
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if found := listed(scope); len(found) != 2 || !found[refs[0].Digest] || !found[refs[1].Digest] {
+		t.Errorf("listed are %v", found)
+	}
+	stop := errors.New("stop")
+	if err := aging.ListAged(ctx, scope, func(cas.Digest, time.Duration) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("%v, want the error of fn", err)
+	}
+	data, age, err := aging.GetAged(ctx, scope, refs[0])
+	if err != nil || !bytes.Equal(data, []byte("one")) || age < -slack || age > slack {
+		t.Errorf("%q, %s old, %v", data, age, err)
+	}
+	for range 2 {
+		if err := aging.Remove(ctx, scope, refs[0].Digest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := aging.GetAged(ctx, scope, refs[0]); !errors.Is(err, cas.ErrNotFound) {
+		t.Errorf("a removed object: %v", err)
+	}
+	if len(listed(scope)) != 1 || len(listed(other)) != 2 || len(listed(scope.In(cas.TreeFiles))) != 2 {
+		t.Error("another object was removed")
+	}
+	if ref, err := store.Put(ctx, scope, cas.MediaBlob, []byte("one")); err != nil || ref != refs[0] {
+		t.Errorf("put again: %+v, %v", ref, err)
+	}
+}
