@@ -54,9 +54,7 @@ func (a *Archiver) Session(ctx context.Context, scope cas.Scope, remove bool) (R
 	if err != nil {
 		return w.result, fmt.Errorf("list streams: %w", err)
 	}
-	if err := w.outputs(ends); err != nil {
-		return w.result, err
-	}
+	w.outputs(ends)
 	for _, end := range ends {
 		if end.Stream.Class != runevent.ClassRun {
 			continue
@@ -96,7 +94,7 @@ type work struct {
 }
 
 // outputs sorts the tool-output streams by their runs. One whose last entry cannot be read stays in the log.
-func (w *work) outputs(ends []runevent.Record) error {
+func (w *work) outputs(ends []runevent.Record) {
 	w.printed = map[string][]runevent.Record{}
 	for _, end := range ends {
 		if end.Stream.Class != runevent.ClassOut {
@@ -109,7 +107,6 @@ func (w *work) outputs(ends []runevent.Record) error {
 		run := entry.Event.Evidence.AgentRunID
 		w.printed[run] = append(w.printed[run], end)
 	}
-	return nil
 }
 
 // terminal says whether an entry ends its run.
