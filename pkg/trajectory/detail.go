@@ -132,7 +132,7 @@ func (d *detail) open(ctx context.Context, id string) error {
 		return ErrNoEntry
 	}
 	d.node, d.window = n, newWindow(d.reader.log)
-	d.window.single(ctx, append(d.index.outputs(n), n, d.index.failure(n))...)
+	d.window.single(ctx, append(d.index.about(n), n, d.index.failure(n))...)
 	return d.fill(ctx)
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -212,6 +213,40 @@ func TestWhatAToolPrints(t *testing.T) {
 	}
 	if agents := ix.Agents; len(agents) != 1 {
 		t.Errorf("agents are %+v, want the main one alone", agents)
+	}
+}
+
+// TestWhatPeopleDecide shows with a call that a person was asked about it and what they said.
+func TestWhatPeopleDecide(t *testing.T) {
+	until := time.Date(2026, 3, 14, 10, 0, 0, 0, time.UTC)
+	decided := func(callID string, decision runevent.Decision, change func(*runevent.Event)) runevent.Event {
+		return record(runevent.KindApproval, in("r1", "a"), call(callID), func(e *runevent.Event) { e.Name, e.Decision = "notes__append", decision }, change)
+	}
+	h := newHand(t)
+	h.log.add(t, main, record(runevent.KindContextCaptured, in("r1", "a")))
+	h.log.add(t, main, record(runevent.KindModelCompleted, in("r1", "a")))
+	h.log.add(t, main, ev(runevent.TypeToolCall, in("r1", "a"), call("1")))
+	h.log.add(t, main, ev(runevent.TypeToolCall, in("r1", "a"), call("2")))
+	h.log.add(t, main, decided("1", runevent.DecisionRequested, func(e *runevent.Event) { e.Until = &until }))
+	h.log.add(t, main, decided("1", runevent.DecisionDenied, func(e *runevent.Event) { e.Approver, e.Text = "kim", "not on a Friday" }))
+	ix := h.index()
+	d := detail(t, h.r, ix, "run.main.3")
+	got := d.Tool.Approvals
+	for i := range got {
+		if got[i].At == 0 {
+			t.Errorf("%s has no time", got[i].Decision)
+		}
+		got[i].At = 0
+	}
+	want := []trajectory.Approval{
+		{Decision: "requested", Until: trajectory.Time(until.UnixMicro()), EntryID: "run.main.5"},
+		{Decision: "denied", Approver: "kim", Reason: "not on a Friday", EntryID: "run.main.6"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("approvals (-want +got):\n%s", diff)
+	}
+	if other := detail(t, h.r, ix, "run.main.4"); len(other.Tool.Approvals) != 0 {
+		t.Errorf("another call has %+v", other.Tool.Approvals)
 	}
 }
 

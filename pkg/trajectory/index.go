@@ -31,6 +31,8 @@ type Index struct {
 	timed  int
 	// printed are the entries of what tools printed, in listing order.
 	printed []*node
+	// decided are the entries of questions about calls to people, and of the answers, in listing order.
+	decided []*node
 	runs    []*run
 	ids     *table[string]
 	agents  map[string]*conversation
@@ -198,6 +200,9 @@ func (ix *Index) list(places []int) {
 		}
 		if n.stream.Class == runevent.ClassOut {
 			ix.printed = append(ix.printed, n)
+		}
+		if n.Event == string(runevent.KindApproval) {
+			ix.decided = append(ix.decided, n)
 		}
 		if n.file != nil {
 			ix.importedBy(n)

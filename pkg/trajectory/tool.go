@@ -26,9 +26,24 @@ type ToolContent struct {
 	// Nested are the calls that the call's executions made themselves, in the order of their starts.
 	Nested []NestedCall `json:"nested,omitempty"`
 	Output *TextContent `json:"output,omitempty"`
+	// Approvals say that a person was asked whether the call may be made, and what was decided, in that order.
+	Approvals []Approval `json:"approvals,omitempty"`
 	// CallerID is the model output that declared the call.
 	CallerID    string `json:"callerId,omitempty"`
 	Unavailable string `json:"unavailable,omitempty"`
+}
+
+// Approval is a question to people about a call, or the answer.
+type Approval struct {
+	// Decision is requested, approved, denied or expired.
+	Decision string `json:"decision"`
+	At       Time   `json:"at,omitzero"`
+	// Until is when the call counts as denied that nobody has decided about; absent for never, and in answers.
+	Until Time `json:"until,omitzero"`
+	// Approver is who decided, Reason what they said about it.
+	Approver string `json:"approver,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	EntryID  string `json:"entryId"`
 }
 
 // Supplement is the line of an imported file that something was taken from.
@@ -124,7 +139,49 @@ func (d *detail) tool(ctx context.Context) error {
 			}
 		}
 	}
+	if err := d.approvals(ctx); err != nil {
+		return err
+	}
 	return d.toolOutput(ctx)
+}
+
+// approvals adds what people were asked about the call, and what they decided.
+func (d *detail) approvals(ctx context.Context) error {
+	for _, n := range sameCall(d.index.decided, d.node) {
+		events, err := d.recorded(ctx, n)
+		if err != nil {
+			return err
+		}
+		for _, entry := range events {
+			event := entry.Event
+			one := Approval{
+				Decision: string(event.Decision), At: timeOf(event.Evidence.RecordedAt), Approver: event.Approver, Reason: event.Text, EntryID: n.ID,
+			}
+			if event.Until != nil {
+				one.Until = timeOf(*event.Until)
+			}
+			d.Tool.Approvals = append(d.Tool.Approvals, one)
+		}
+	}
+	return nil
+}
+
+// recorded are the events of another entry.
+func (d *detail) recorded(ctx context.Context, n *node) ([]runevent.Entry, error) {
+	var events []runevent.Entry
+	for _, at := range n.records {
+		record, ok, err := d.window.record(ctx, n.stream, at.sequence)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		if entry, err := runevent.Decode(record.Raw); err == nil {
+			events = append(events, entry)
+		}
+	}
+	return events, nil
 }
 
 // caller is the output of the same run and request: the response whose calls these are.
@@ -146,19 +203,12 @@ func outputOf(ix *Index, input *node) string {
 // toolOutput adds what the tool printed: the output entries of the same call.
 func (d *detail) toolOutput(ctx context.Context) error {
 	var events []runevent.Entry
-	for _, n := range d.index.outputs(d.node) {
-		for _, at := range n.records {
-			record, ok, err := d.window.record(ctx, n.stream, at.sequence)
-			if err != nil {
-				return err
-			}
-			if !ok {
-				continue
-			}
-			if entry, err := runevent.Decode(record.Raw); err == nil {
-				events = append(events, entry)
-			}
+	for _, n := range sameCall(d.index.printed, d.node) {
+		more, err := d.recorded(ctx, n)
+		if err != nil {
+			return err
 		}
+		events = append(events, more...)
 	}
 	if len(events) == 0 {
 		return nil
@@ -168,13 +218,18 @@ func (d *detail) toolOutput(ctx context.Context) error {
 	return err
 }
 
-// outputs are the entries of what a call printed, in order.
-func (ix *Index) outputs(call *node) []*node {
+// about are the entries that the detail of a call reads besides its own.
+func (ix *Index) about(call *node) []*node {
+	return append(sameCall(ix.decided, call), sameCall(ix.printed, call)...)
+}
+
+// sameCall are those of the entries that belong to a call, in their order.
+func sameCall(all []*node, call *node) []*node {
 	if call.Run == nil {
 		return nil
 	}
 	var found []*node
-	for _, n := range ix.printed {
+	for _, n := range all {
 		if n.Agent == call.Agent && n.ToolCallID == call.ToolCallID && n.RequestExecutionID == call.RequestExecutionID && n.Run != nil && n.Run.UID == call.Run.UID {
 			found = append(found, n)
 		}

@@ -192,3 +192,23 @@ check("what a tool printed while it ran stands at its call, whose cut result say
   await page.getByRole("heading", { name: "Lifecycle collect" }).waitFor();
   await content.getByText("asking shard 3").waitFor();
 });
+
+check("what people were asked about a call and what they decided stands with it", async (page, t) => {
+  const { entry } = await toolOf("collect");
+  const approvals = [
+    { decision: "requested", at: entry.startedAt, until: entry.startedAt + 3_600_000_000, entryId: "run.main.90" },
+    { decision: "denied", at: entry.startedAt + 60_000_000, approver: "kim@example.com", reason: "not on a Friday <b>", entryId: "run.main.91" },
+  ];
+  await page.route("**/trajectory/detail?*", async (route) => {
+    const response = await route.fetch();
+    const body = await response.json();
+    await route.fulfill({ response, json: { ...body, tool: body.tool && { ...body.tool, approvals } } });
+  });
+  await t.trajectory("coded", `?event=${entry.id}`);
+  const asked = page.getByRole("region", { name: "Event content" }).locator(".block").filter({ has: page.getByRole("heading", { name: "Approval" }) });
+  await asked.getByText("Denied").waitFor();
+  const facts = (await asked.locator("dl > div").allInnerTexts()).map(clean);
+  assert.match(facts[0], /^Asked .*, until /);
+  assert.match(facts[1], /^Denied by kim@example\.com, .* “not on a Friday <b>”$/);
+  await t.accessible("what people decided");
+});

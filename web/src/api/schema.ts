@@ -6,6 +6,7 @@ type Schemas = components["schemas"];
 
 export type Agent = Schemas["Agent"];
 export type AgentState = Schemas["AgentState"];
+export type Approval = Schemas["Approval"];
 export type Assembly = Schemas["Assembly"];
 export type Block = Schemas["Block"];
 export type ContextBudget = Schemas["ContextBudget"];

@@ -780,10 +780,25 @@ export interface components {
             nested?: components["schemas"]["NestedCall"][];
             /** @description What the tool printed while it ran. */
             output?: components["schemas"]["TextContent"];
+            /** @description That a person was asked whether the call may be made, and what was decided; in that order. */
+            approvals?: components["schemas"]["Approval"][];
             /** @description The model output that declared the call: same request and call id. */
             callerId?: string;
             /** @description Why parameters or result are not there. */
             unavailable?: string;
+        };
+        /** @description A question to people about a call, or the answer. */
+        Approval: {
+            /** @enum {string} */
+            decision: "requested" | "approved" | "denied" | "expired";
+            at?: components["schemas"]["Time"];
+            /** @description When the call counts as denied that nobody has decided about; absent for never and in answers. */
+            until?: components["schemas"]["Time"];
+            /** @description Who decided. */
+            approver?: string;
+            /** @description What they said about it. */
+            reason?: string;
+            entryId: string;
         };
         /** @description The line of an imported file that something was taken from. */
         Supplement: {

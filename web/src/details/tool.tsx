@@ -9,6 +9,7 @@ import { Content } from "../ui/message";
 import { dayClock } from "../ui/preferences";
 import { Problem } from "../ui/problem";
 import { Text } from "../ui/text";
+import { Approvals } from "./approvals";
 import { NestedCalls } from "./nested";
 import { keyOf, readDetail, versionOf } from "./read";
 
@@ -33,6 +34,7 @@ export function Tool({ detail, tool, ...session }: Props) {
         <p class="warning block">The call was interrupted. Whether it took effect is not known.</p>
       )}
       <Parameters detail={detail} tool={tool} {...session} />
+      <Approvals tool={tool} />
       <section class="block">
         <h3>
           Result {tool.isError && <span class="chip bad">error</span>}
