@@ -133,6 +133,7 @@ func params(t *testing.T, files []string) testscript.Params {
 			"requests": cmdRequests, "events": cmdEvents, "jq": cmdJQ, "nats": cmdNATS, "s3": cmdS3, "manager": cmdManager, "chaos": cmdChaos,
 			"effects": cmdEffects, "release": cmdRelease, "waitrequests": cmdWaitRequests, "waiteffects": cmdWaitEffects, "expandenv": cmdExpand, "waitfor": cmdWaitFor,
 			"page": cmdPage, "waitevents": cmdWaitEvents, "verify": cmdVerify, "approve": cmdApprove, "slots": cmdSlots,
+			"tool": cmdTool, "stored": cmdStored, "stores": cmdStores,
 		},
 		RequireExplicitExec: true,
 	}

@@ -291,6 +291,16 @@ func (w *World) storeFlags() []string {
 	}
 }
 
+// Tool is the manager program with a subcommand, as an operator calls it who may do everything.
+func (w *World) Tool(args ...string) *exec.Cmd {
+	return w.command("manager", w.Kubeconfig, append(args, w.storeFlags()...))
+}
+
+// StoreFolders are where NATS and S3 keep what is stored.
+func (w *World) StoreFolders() map[string]string {
+	return map[string]string{"nats": w.path("nats", "jetstream"), "s3": w.path("s3", "objects")}
+}
+
 func (w *World) command(program, kubeconfig string, args []string) *exec.Cmd {
 	command := exec.Command(filepath.Join(w.Bin, program), args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "AWS_ACCESS_KEY_ID="+w.S3.AccessKey, "AWS_SECRET_ACCESS_KEY="+w.S3.SecretKey)
