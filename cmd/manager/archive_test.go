@@ -67,3 +67,16 @@ func TestArchiveCommandSaysWhatItNeeds(t *testing.T) {
 		})
 	}
 }
+
+// TestArchiveFlags holds the policy's flags to what they can be.
+func TestArchiveFlags(t *testing.T) {
+	for flags, want := range map[string]string{
+		"": "", "--archive-above=0": "", "--archive-above=100 --archive-interval=10s": "", "--archive-above=-1": "--archive-above", "--archive-above=101": "--archive-above",
+		"--archive-interval=0s": "--archive-interval",
+	} {
+		_, err := parse(strings.Fields(flags))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want something about %q", flags, err, want)
+		}
+	}
+}

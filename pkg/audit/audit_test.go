@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,11 +28,11 @@ type damaged struct {
 	cas.Store
 	gone, changed map[cas.Digest]bool
 	down          error
-	reads         int
+	reads         atomic.Int64
 }
 
 func (d *damaged) Get(ctx context.Context, scope cas.Scope, ref cas.Ref) ([]byte, error) {
-	d.reads++
+	d.reads.Add(1)
 	switch {
 	case d.down != nil:
 		return nil, d.down
@@ -139,8 +140,8 @@ func TestASoundSession(t *testing.T) {
 			if int(sum.Objects) != len(stored) {
 				t.Errorf("%d objects were read, %d are stored", sum.Objects, len(stored))
 			}
-			if sum.Inputs == 0 || sum.Entries == 0 || store.reads > len(stored) {
-				t.Errorf("%d reads of %d objects; %+v", store.reads, len(stored), sum)
+			if sum.Inputs == 0 || sum.Entries == 0 || store.reads.Load() > int64(len(stored)) {
+				t.Errorf("%d reads of %d objects; %+v", store.reads.Load(), len(stored), sum)
 			}
 		})
 	}
