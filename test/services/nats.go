@@ -22,6 +22,8 @@ type NATSOptions struct {
 	SyncInterval string
 	// MaxPayload is the largest message in bytes; 0 is 1 MiB.
 	MaxPayload int
+	// MaxStore bounds the file store in bytes: beyond it the server refuses to store. 0 is 16 GiB.
+	MaxStore int64
 }
 
 // NATS is a running NATS server with a JetStream file store.
@@ -29,6 +31,9 @@ type NATS struct {
 	*Process
 	// URL is what clients connect to: nats://127.0.0.1:port, the same over restarts.
 	URL string
+
+	address, dir string
+	opts         NATSOptions
 }
 
 // StartNATS starts a server on a free loopback port and waits until JetStream answers.
@@ -44,17 +49,16 @@ func StartNATS(ctx context.Context, opts NATSOptions) (*NATS, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	n := &NATS{}
+	n := &NATS{dir: dir, opts: opts}
 	n.Process, err = startOnFreePort(ctx, func(address string) (*Process, error) {
-		n.URL = "nats://" + address
-		config := filepath.Join(dir, "nats.conf")
-		if err := os.WriteFile(config, natsConfig(address, dir, opts), 0o644); err != nil {
+		n.URL, n.address = "nats://"+address, address
+		if err := n.configure(); err != nil {
 			return nil, err
 		}
 		return &Process{
 			name:    "nats-server",
 			logPath: filepath.Join(dir, "nats-server.log"),
-			command: func() *exec.Cmd { return exec.Command(binary, "-c", config) },
+			command: func() *exec.Cmd { return exec.Command(binary, "-c", n.configPath()) },
 			ready:   func(ctx context.Context) error { return natsReady(ctx, "nats://"+address) },
 		}, nil
 	})
@@ -63,6 +67,21 @@ func StartNATS(ctx context.Context, opts NATSOptions) (*NATS, error) {
 	}
 	return n, nil
 }
+
+func (n *NATS) configPath() string { return filepath.Join(n.dir, "nats.conf") }
+
+func (n *NATS) configure() error {
+	return os.WriteFile(n.configPath(), natsConfig(n.address, n.dir, n.opts), 0o644)
+}
+
+// Limit bounds the file store to so many bytes from the next start on; 0 takes the bound back.
+func (n *NATS) Limit(maxStore int64) error {
+	n.opts.MaxStore = maxStore
+	return n.configure()
+}
+
+// Store is the folder with all that JetStream keeps. It may be copied, removed and put back while the server does not run.
+func (n *NATS) Store() string { return filepath.Join(n.dir, "jetstream") }
 
 func natsConfig(address, dir string, opts NATSOptions) []byte {
 	sync := opts.SyncInterval
@@ -73,6 +92,10 @@ func natsConfig(address, dir string, opts NATSOptions) []byte {
 	if maxPayload == 0 {
 		maxPayload = 1 << 20
 	}
+	maxStore := opts.MaxStore
+	if maxStore == 0 {
+		maxStore = 16 << 30
+	}
 	return fmt.Appendf(nil, `listen: %q
 server_name: "loopback"
 max_payload: %d
@@ -80,9 +103,9 @@ jetstream {
   store_dir: %s
   sync_interval: %q
   max_memory_store: 256MB
-  max_file_store: 16GB
+  max_file_store: %d
 }
-`, address, maxPayload, strconv.Quote(filepath.Join(dir, "jetstream")), sync)
+`, address, maxPayload, strconv.Quote(filepath.Join(dir, "jetstream")), sync, maxStore)
 }
 
 // natsReady asks for the account's JetStream facts, which a server answers only after it has restored its streams.

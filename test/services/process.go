@@ -109,6 +109,7 @@ func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return p.kill()
 	}
+	_ = p.cmd.Process.Signal(syscall.SIGCONT) // one that is paused would not hear it
 	select {
 	case <-p.done:
 		return nil
@@ -122,6 +123,21 @@ func (p *Process) Kill() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.kill()
+}
+
+// Pause stops the server where it stands, with its connections open, as a node that hangs does, until Resume, Stop or Kill.
+func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused server go on as if nothing had been.
+func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
+
+func (p *Process) signal(signal syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running() {
+		return fmt.Errorf("%s does not run", p.name)
+	}
+	return p.cmd.Process.Signal(signal)
 }
 
 // Running says whether the server's process is there.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -146,5 +147,101 @@ func TestLogsAreKept(t *testing.T) {
 	raw, err := os.ReadFile(n.LogPath())
 	if err != nil || !bytes.Contains(raw, []byte("Server is ready")) {
 		t.Errorf("log %s has no start line (%v)", n.LogPath(), err)
+	}
+}
+
+func TestGate(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = io.Copy(conn, conn)
+				_ = conn.Close()
+			}()
+		}
+	}()
+	gate, err := services.OpenGate(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = gate.Shut() })
+	for range 2 {
+		conn, err := net.Dial("tcp", gate.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := conn.Write([]byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		echo := make([]byte, 5)
+		if _, err := io.ReadFull(conn, echo); err != nil || string(echo) != "hello" {
+			t.Fatalf("through the open gate: %q, %v", echo, err)
+		}
+		if err := gate.Shut(); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := conn.Read(echo); err == nil {
+			t.Errorf("%d bytes through the shut gate", n)
+		}
+		if other, err := net.Dial("tcp", gate.Address()); err == nil {
+			_ = other.Close()
+			t.Error("the shut gate was entered")
+		}
+		if err := gate.Open(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestNATSPausesAndHasLimits(t *testing.T) {
+	n := services.NATSForTest(t)
+	js := jetStream(t, n.URL)
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}, Storage: jetstream.FileStorage}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := js.Publish(short, "s.a", []byte("x")); err == nil {
+		t.Error("a paused server stored a message")
+	}
+	if err := n.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Publish(t.Context(), "s.a", []byte("x")); err != nil {
+		t.Errorf("after the pause: %v", err)
+	}
+	if err := n.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Pause(); err == nil {
+		t.Error("a server that does not run was paused")
+	}
+	if err := n.Limit(64 << 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	refused := false
+	for range 100 {
+		if _, err := jetStream(t, n.URL).Publish(t.Context(), "s.a", make([]byte, 4<<10)); err != nil {
+			refused = true
+			break
+		}
+	}
+	if !refused {
+		t.Error("400 KiB were stored in 64 KiB")
 	}
 }
