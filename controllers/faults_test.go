@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,13 +43,38 @@ func (f *fault) meet(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	if errors.Is(err, errBoom) {
+	switch {
+	case errors.Is(err, errBoom):
 		panic(err)
+	case errors.Is(err, errTakesNothing), errors.Is(err, errOverwritten):
+		return nil
 	}
 	return err
 }
 
-// faultyStore is a store with a fault in its reads and its purge.
+// errTakesNothing lets a store or log answer every question and refuse what is to be stored; errOverwritten is what somebody
+// learns who was second.
+var (
+	errTakesNothing = errors.New("no space left")
+	errOverwritten  = fmt.Errorf("append: %w", runevent.ErrFenced)
+)
+
+// store is meet for a call that stores something: it is not counted, and no object is missing in it.
+func (f *fault) store(ctx context.Context) error {
+	f.mu.Lock()
+	err, hang := f.err, f.hang
+	f.mu.Unlock()
+	switch {
+	case hang:
+		<-ctx.Done()
+		return ctx.Err()
+	case errors.Is(err, cas.ErrNotFound), errors.Is(err, errBoom):
+		return nil
+	}
+	return err
+}
+
+// faultyStore is a store with a fault in its reads, its puts and its purge.
 type faultyStore struct {
 	cas.Store
 	fault
@@ -61,6 +87,13 @@ func (s *faultyStore) Get(ctx context.Context, scope cas.Scope, ref cas.Ref) ([]
 	return s.Store.Get(ctx, scope, ref)
 }
 
+func (s *faultyStore) Put(ctx context.Context, scope cas.Scope, mediaType string, data []byte) (cas.Ref, error) {
+	if err := s.fault.store(ctx); err != nil {
+		return cas.Ref{}, err
+	}
+	return s.Store.Put(ctx, scope, mediaType, data)
+}
+
 func (s *faultyStore) Purge(ctx context.Context, scope cas.Scope) error {
 	if err := s.meet(ctx); err != nil {
 		return err
@@ -68,7 +101,7 @@ func (s *faultyStore) Purge(ctx context.Context, scope cas.Scope) error {
 	return s.Store.Purge(ctx, scope)
 }
 
-// faultyLog is a log with a fault in everything but its appends.
+// faultyLog is a log with a fault in everything.
 type faultyLog struct {
 	runevent.Log
 	fault
@@ -86,6 +119,13 @@ func (l *faultyLog) Last(ctx context.Context, stream runevent.Stream) (runevent.
 		return runevent.Record{}, err
 	}
 	return l.Log.Last(ctx, stream)
+}
+
+func (l *faultyLog) Append(ctx context.Context, stream runevent.Stream, expect runevent.Head, raw []byte) (runevent.Head, error) {
+	if err := l.fault.store(ctx); err != nil {
+		return runevent.Head{}, err
+	}
+	return l.Log.Append(ctx, stream, expect, raw)
 }
 
 func (l *faultyLog) Purge(ctx context.Context, namespace, session string) error {

@@ -15,8 +15,8 @@ import (
 // session.
 const downAfter = 2
 
-// Health watches the object store and the run-event log, so that conditions can say which of them is away although
-// reconciling never talks to either.
+// Health watches the object store and the run-event log, so that conditions can say which of them is away, or takes
+// nothing any more, although reconciling never talks to either.
 type Health struct {
 	Log    runevent.Log
 	Store  cas.Store
@@ -29,6 +29,8 @@ type Health struct {
 	Notify func()
 
 	filling filling
+	// puts counts the objects that were put, untilPut the probes until the next one.
+	puts, untilPut int
 
 	mu              sync.Mutex
 	storage, stream int // failed probes in a row
@@ -67,20 +69,25 @@ var (
 	probeStream = runevent.Stream{Class: runevent.ClassRun, Namespace: "agentloop-probe", Session: "none", Key: runevent.MainAgent}
 )
 
+const (
+	// putEvery is how many probes of the object store share one put, which costs more than a get: a put that failed is
+	// tried again with each.
+	putEvery = 3
+	// probesKept is how many probe entries and objects there are before they are removed.
+	probesKept = 100
+)
+
 // probe asks both at once, so that one that is slow takes no time from the other.
 func (h *Health) probe(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
 	var storeErr, logErr error
 	var probes sync.WaitGroup
-	probes.Go(func() { _, storeErr = h.Store.Get(bounded, probeScope, cas.Ref{Digest: cas.Of(nil)}) })
-	probes.Go(func() { _, logErr = h.Log.Last(bounded, probeStream) })
+	probes.Go(func() { storeErr = h.probeStore(bounded) })
+	probes.Go(func() { logErr = h.probeLog(bounded) })
 	probes.Wait()
 	if ctx.Err() != nil {
 		return
-	}
-	if errors.Is(storeErr, cas.ErrNotFound) {
-		storeErr = nil
 	}
 	wasStorage, wasStream := h.Down()
 	h.mu.Lock()
@@ -91,8 +98,43 @@ func (h *Health) probe(ctx context.Context) {
 	if storage == wasStorage && stream == wasStream && !changed {
 		return
 	}
-	h.Logger.Info("store health changed", "storageDown", storage, "streamDown", stream, "streamFilling", h.Filling())
+	h.Logger.Info("store health changed", "storageDown", storage, "streamDown", stream, "streamFilling", h.Filling(), "storageError", storeErr, "streamError", logErr)
 	h.Notify()
+}
+
+// probeStore reads, and now and then writes: a store may answer and take nothing.
+func (h *Health) probeStore(ctx context.Context) error {
+	if _, err := h.Store.Get(ctx, probeScope, cas.Ref{Digest: cas.Of(nil)}); !errors.Is(err, cas.ErrNotFound) {
+		return err
+	}
+	if h.untilPut--; h.untilPut > 0 {
+		return nil
+	}
+	// What is put is another each time: a store need not take what it has.
+	if _, err := h.Store.Put(ctx, probeScope, cas.MediaBlob, []byte(time.Now().Format(time.RFC3339Nano))); err != nil {
+		return err
+	}
+	h.untilPut = putEvery
+	if h.puts++; h.puts%probesKept == 1 {
+		return h.Store.Purge(ctx, probeScope)
+	}
+	return nil
+}
+
+// probeLog appends an entry: a server whose disk is full answers every question, and stores nothing.
+func (h *Health) probeLog(ctx context.Context) error {
+	writer, last, err := runevent.OpenWriter(ctx, h.Log, runevent.WriterConfig{Stream: probeStream, Now: time.Now})
+	if err != nil {
+		return err
+	}
+	if last.Head.Sequence >= probesKept {
+		return h.Log.Purge(ctx, probeStream.Namespace, probeStream.Session)
+	}
+	_, _, err = writer.Append(ctx, runevent.Event{Type: runevent.TypeBody, Text: "probe", Evidence: runevent.Evidence{AgentID: probeStream.Key}})
+	if errors.Is(err, runevent.ErrFenced) {
+		return nil // another leader's probe was stored, or removed, meanwhile
+	}
+	return err
 }
 
 func failures(before int, err error) int {

@@ -155,6 +155,9 @@ func TestHealth(t *testing.T) {
 		"the store hangs":         {store: errors.New("away"), hang: true, want: []bool{true, false}},
 		"the log hangs":           {log: errors.New("away"), hang: true, want: []bool{false, true}},
 		"an empty store is there": {store: fmt.Errorf("get: %w", cas.ErrNotFound), want: []bool{false, false}},
+		"the store takes nothing": {store: errTakesNothing, want: []bool{true, false}},
+		"the log takes nothing":   {log: errTakesNothing, want: []bool{false, true}},
+		"another leader is first": {log: errOverwritten, want: []bool{false, false}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +179,7 @@ func TestHealth(t *testing.T) {
 				if storage, stream := h.Down(); storage || stream {
 					t.Error("one probe that failed counts as an outage")
 				}
-				pass(10 * time.Second)
+				pass(20 * time.Second)
 				if storage, stream := h.Down(); !slices.Equal(tc.want, []bool{storage, stream}) {
 					t.Errorf("storage down %v, stream down %v, want %v", storage, stream, tc.want)
 				}
@@ -197,4 +200,29 @@ func TestHealth(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHealthLeavesLittle probes for a day: what it stores is removed again.
+func TestHealthLeavesLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		log, store := memlog.New(), memstore.New()
+		h := &Health{Log: log, Store: store, Logger: slog.New(slog.DiscardHandler), Interval: 5 * time.Second, Timeout: 3 * time.Second, Notify: func() { t.Error("told of a change") }}
+		done := make(chan struct{})
+		go func() { defer close(done); _ = h.Start(ctx) }()
+		pass(24 * time.Hour)
+		cancel()
+		<-done
+		last, err := log.Last(t.Context(), probeStream)
+		if err != nil || last.Head.Sequence > probesKept {
+			t.Errorf("%d probe entries are left (%v)", last.Head.Sequence, err)
+		}
+		objects := 0
+		if err := store.List(t.Context(), probeScope, func(cas.Ref) error { objects++; return nil }); err != nil || objects > probesKept {
+			t.Errorf("%d probe objects are left (%v)", objects, err)
+		}
+		if h.puts < 5000 {
+			t.Errorf("%d objects were put in a day", h.puts)
+		}
+	})
 }

@@ -35,10 +35,10 @@ const (
 	// or lacks the key.
 	SessionReasonConfigMapNotFound = "ConfigMapNotFound"
 
-	// SessionReasonStorageUnavailable stands with False: the object store does not answer.
+	// SessionReasonStorageUnavailable stands with False: the object store does not answer, or stores nothing.
 	SessionReasonStorageUnavailable = "StorageUnavailable"
 
-	// SessionReasonStreamUnavailable stands with False: the run-event stream does not answer.
+	// SessionReasonStreamUnavailable stands with False: the run-event stream does not answer, or stores nothing.
 	SessionReasonStreamUnavailable = "StreamUnavailable"
 
 	// SessionReasonHistoryCorrupt stands with False: the run events are shorter than what was once saved, or broken. No
