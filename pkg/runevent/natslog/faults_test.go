@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -246,5 +247,69 @@ func TestWipedServer(t *testing.T) {
 		}
 	case <-bounded(t).Done():
 		t.Error("the watch did not notice")
+	}
+}
+
+// A server that comes back with an older state of its store, as after a restored backup, is noticed by who follows the log and
+// by who writes to it, although the stream is the same and grows again.
+func TestServerThatIsPutBack(t *testing.T) {
+	dir := t.TempDir()
+	server, err := services.StartNATS(t.Context(), services.NATSOptions{Programs: services.Folder(t), Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Kill() })
+	// A gate, so that nobody connects before the server is ready: what is noticed is the store, not the restart.
+	gate, err := services.OpenGate(strings.TrimPrefix(server.URL, "nats://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = gate.Shut() })
+	log, _ := connect(t, "nats://"+gate.Address())
+	stream, other := logtest.NewStream(), logtest.NewStream()
+	w := runevent.NewWriter(log, runevent.WriterConfig{Stream: stream, Now: time.Now})
+	if _, _, err := w.Append(bounded(t), event("kept")); err != nil {
+		t.Fatal(err)
+	}
+	saved := filepath.Join(t.TempDir(), "saved")
+	restart := func(store func() error) {
+		if err := errors.Join(gate.Shut(), server.Stop(), store(), server.Start(t.Context()), gate.Open()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restart(func() error { return os.CopyFS(saved, os.DirFS(server.Store())) })
+	for range 20 {
+		if _, _, err := w.Append(bounded(t), event("lost")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	began, heard, watched := make(chan struct{}), make(chan natslog.Change, 100), make(chan error, 1)
+	wg.Go(func() { watched <- log.WatchHeads(ctx, func() { close(began) }, func(c natslog.Change) { heard <- c }) })
+	<-began
+	if _, _, err := w.Append(bounded(t), event("heard of, and lost")); err != nil {
+		t.Fatal(err)
+	}
+	<-heard
+	restart(func() error {
+		return errors.Join(os.RemoveAll(server.Store()), os.CopyFS(server.Store(), os.DirFS(saved)))
+	})
+	logtest.Fill(t, log, other, runevent.Head{}, 3)
+	if _, _, err := w.Append(bounded(t), event("after")); !errors.Is(err, runevent.ErrTruncated) {
+		t.Errorf("append: %v, want ErrTruncated", err)
+	}
+	select {
+	case err := <-watched:
+		if !errors.Is(err, runevent.ErrTruncated) {
+			t.Errorf("watch: %v, want ErrTruncated", err)
+		}
+	case <-bounded(t).Done():
+		t.Error("the watch did not notice")
+	}
+	if diff := cmp.Diff([]string{"kept"}, texts(t, log, stream)); diff != "" {
+		t.Errorf("stored over what was lost:\n%s", diff)
 	}
 }

@@ -100,9 +100,15 @@ type watching struct {
 	created time.Time
 }
 
-// run delivers from one consumer until it breaks. It returns an error unless something was delivered, so that only a
-// watch without any progress is slowed down.
+// errReconnected ends a consumer: it would go on by itself behind the last message that it delivered, also of a log that was
+// put back to an older state meanwhile, and wait there for what does not come.
+var errReconnected = errors.New("connected again")
+
+// run delivers from one consumer until it breaks or the connection was lost. It returns an error unless something was
+// delivered, so that only a watch without any progress is slowed down.
 func (w *watching) run(ctx context.Context) error {
+	connected := w.log.nc.StatusChanged(nats.CONNECTED)
+	defer w.log.nc.RemoveStatusListener(connected)
 	end, created, err := w.log.end(ctx)
 	if err != nil {
 		return w.log.healed(ctx, err)
@@ -115,11 +121,20 @@ func (w *watching) run(ctx context.Context) error {
 		return err
 	}
 	defer messages.Stop()
+	connection, lose := context.WithCancelCause(ctx)
+	defer lose(nil)
+	go func() {
+		select {
+		case <-connected:
+			lose(errReconnected)
+		case <-connection.Done():
+		}
+	}()
 	delivered := false
 	for {
-		msg, err := messages.Next(jetstream.NextContext(ctx))
+		msg, err := messages.Next(jetstream.NextContext(connection))
 		if err != nil {
-			if delivered {
+			if delivered || errors.Is(context.Cause(connection), errReconnected) {
 				return nil
 			}
 			return err
