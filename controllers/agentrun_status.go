@@ -91,7 +91,7 @@ func (f runFacts) progressed() *api.AgentRunStatus {
 	status.RequestsWithoutUsage = int32(run.Usage.RequestsWithoutUsage)
 	status.Usage = kube.UsageOf(run.Usage)
 	status.Worker = &api.RunWorker{Identity: run.Worker, Attempt: int32(run.Attempt)}
-	status.LastSequence = f.log.State.Head.Sequence
+	status.LastSequence = max(status.LastSequence, f.log.State.Head.Sequence) // a log that has lost its end does not make it less
 	if ref := f.log.State.StateRef; ref != nil {
 		status.Head = ref.Digest.String()
 	}

@@ -124,9 +124,10 @@ func (f sessionFacts) passing(next *api.AgentSessionStatus) time.Duration {
 	return made.Add(queueGrace).Sub(f.now)
 }
 
-// seal is the work item that ends an orphaned run: nobody else would, and no other run could begin before it has ended.
+// seal is the work item that ends an orphaned run: nobody else would, and no other run could begin before it has ended. A
+// log that has lost its end is not gone on with, not even for that.
 func (f sessionFacts) seal() *worker.Item {
-	if !f.orphaned {
+	if !f.orphaned || f.shortened() {
 		return nil
 	}
 	run := f.log.State.Run
@@ -152,7 +153,7 @@ func (f sessionFacts) live() (run *api.AgentRun, live bool) {
 // unsettled counts runs that have not ended or are still held.
 func (f sessionFacts) unsettled() int {
 	n := 0
-	if down := f.storageDown || f.streamDown; f.orphaned && (!f.namespaceEnding || !down) {
+	if down := f.storageDown || f.streamDown; f.orphaned && !f.shortened() && (!f.namespaceEnding || !down) {
 		n++
 	}
 	for i := range f.runs {
@@ -221,7 +222,7 @@ func (f sessionFacts) logged(status *api.AgentSessionStatus) {
 	if status.ActiveRun != nil { // the run's own status has the budget of its requests
 		status.ContextBudget = nil
 	}
-	if !f.log.Known || f.log.Corrupt || state.Head.Sequence == 0 || state.Live() {
+	if !f.log.Known || f.log.Corrupt || state.Head.Sequence == 0 || state.Live() || f.shortened() {
 		return
 	}
 	status.LastSequence, status.HistoryMessageCount = state.Head.Sequence, int64(f.log.Messages)
@@ -322,17 +323,32 @@ func (f sessionFacts) terminating() string {
 func (f sessionFacts) stores() *verdict {
 	switch {
 	case f.storageDown:
-		return &verdict{api.SessionReasonStorageUnavailable, "the object store does not answer the manager: runs wait, and go on when it does"}
+		return &verdict{api.SessionReasonStorageUnavailable, "the object store does not answer the manager, or stores nothing: runs wait, and go on when it does"}
 	case f.streamDown:
-		return &verdict{api.SessionReasonStreamUnavailable, "the run-event stream does not answer the manager: runs wait, and go on when it does"}
+		return &verdict{api.SessionReasonStreamUnavailable, "the run-event stream does not answer the manager, or stores nothing: runs wait, and go on when it does"}
 	case f.log.Corrupt:
 		return &verdict{api.SessionReasonHistoryCorrupt, "stored run events or objects are damaged or missing: restore them from a backup"}
-	case f.log.Known && f.log.State.Head.Sequence < f.session.Status.LastSequence:
+	case f.shortened():
 		return &verdict{api.SessionReasonHistoryCorrupt, fmt.Sprintf("the run events end at #%d, #%d was saved once: restore them from a backup",
-			f.log.State.Head.Sequence, f.session.Status.LastSequence)}
+			f.log.State.Head.Sequence, f.saved())}
 	}
 	return nil
 }
+
+// saved is the number of the last entry that the log is known to have had.
+func (f sessionFacts) saved() int64 {
+	last := f.session.Status.LastSequence
+	for i := range f.runs {
+		if run := &f.runs[i]; kube.AgentKey(run) == runevent.MainAgent {
+			last = max(last, run.Status.LastSequence)
+		}
+	}
+	return last
+}
+
+// shortened says that the log ends before what was saved once. What the status says of that stays, or nobody would know of it
+// any more after the next write.
+func (f sessionFacts) shortened() bool { return f.log.Known && f.log.State.Head.Sequence < f.saved() }
 
 // model is what keeps the session's own model, or the one that writes its summaries, from being used.
 func (f sessionFacts) model() *verdict {

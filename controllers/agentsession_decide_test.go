@@ -115,15 +115,23 @@ func TestSessionReady(t *testing.T) {
 		"suspended":                {sessionAt(func(f *sessionFacts) { f.session.Spec.Suspend = true }), "False Suspended: spec.suspend is true: queued runs wait"},
 		"below its tokens":         {sessionAt(used, func(f *sessionFacts) { f.session.Spec.MaxTotalTokens = 101 }), "True Ready"},
 		"at the end of its tokens": {sessionAt(used, func(f *sessionFacts) { f.session.Spec.MaxTotalTokens = 100 }), "False TokenLimitReached: 100 tokens are used, spec.maxTotalTokens is 100: raise it to go on"},
-		"the store is away":        {sessionAt(func(f *sessionFacts) { f.storageDown = true }), "False StorageUnavailable: the object store does not answer the manager: runs wait, and go on when it does"},
-		"the stream is away":       {sessionAt(func(f *sessionFacts) { f.streamDown = true }), "False StreamUnavailable: the run-event stream does not answer the manager: runs wait, and go on when it does"},
+		"the store is away":        {sessionAt(func(f *sessionFacts) { f.storageDown = true }), "False StorageUnavailable: the object store does not answer the manager, or stores nothing: runs wait, and go on when it does"},
+		"the stream is away":       {sessionAt(func(f *sessionFacts) { f.streamDown = true }), "False StreamUnavailable: the run-event stream does not answer the manager, or stores nothing: runs wait, and go on when it does"},
 		"a damaged history":        {sessionAt(func(f *sessionFacts) { f.log.Corrupt = true }), "False HistoryCorrupt: stored run events or objects are damaged or missing: restore them from a backup"},
 		"a history that is shorter than it was": {
 			sessionAt(func(f *sessionFacts) { f.session.Status.LastSequence, f.log.State.Head.Sequence = 9, 7 }),
 			"False HistoryCorrupt: the run events end at #7, #9 was saved once: restore them from a backup",
 		},
+		"a history that is shorter than a run saw it": {
+			sessionAt(with(runIn("a", func(r *api.AgentRun) { r.Status.LastSequence = 9 })), func(f *sessionFacts) { f.log.State.Head.Sequence = 7 }),
+			"False HistoryCorrupt: the run events end at #7, #9 was saved once: restore them from a backup",
+		},
+		"a history that a subagent's stream is longer than": {
+			sessionAt(with(runIn("a", func(r *api.AgentRun) { delegatedTo(r, "helper"); r.Status.LastSequence = 9 })), func(f *sessionFacts) { f.log.State.Head.Sequence = 7 }),
+			"True Ready",
+		},
 		"a history that was not read yet":   {sessionAt(func(f *sessionFacts) { f.session.Status.LastSequence, f.log = 9, Facts{} }), "True Ready"},
-		"stores before what the spec names": {sessionAt(func(f *sessionFacts) { f.storageDown, f.provider = true, nil }), "False StorageUnavailable: the object store does not answer the manager: runs wait, and go on when it does"},
+		"stores before what the spec names": {sessionAt(func(f *sessionFacts) { f.storageDown, f.provider = true, nil }), "False StorageUnavailable: the object store does not answer the manager, or stores nothing: runs wait, and go on when it does"},
 		"deleted, with runs left":           {sessionAt(terminating, with(runIn("a"))), "False Terminating: waiting for 1 run to end"},
 		"deleted, being purged":             {sessionAt(purging), "False Terminating: purging the history"},
 		"deleted, not purged so far": {
@@ -201,7 +209,7 @@ func TestSessionCounts(t *testing.T) {
 			facts: sessionAt(runs, func(f *sessionFacts) { f.storageDown = true }),
 			want:  api.AgentSessionStatus{ActiveRun: &api.ActiveRun{Name: "b", UID: "uid-b"}, QueuedRuns: 1, RunsTotal: 3},
 			extra: map[string]string{
-				"Ready": "False StorageUnavailable: the object store does not answer the manager: runs wait, and go on when it does", "Active": "True Running",
+				"Ready": "False StorageUnavailable: the object store does not answer the manager, or stores nothing: runs wait, and go on when it does", "Active": "True Running",
 				"HistoryDurable": "False PendingSave: a save is being tried again; the run waits for it",
 			},
 		},
@@ -210,6 +218,16 @@ func TestSessionCounts(t *testing.T) {
 			extra: map[string]string{
 				"Ready": "True Ready", "Active": "False Idle",
 				"HistoryDurable": "True StreamFilling: the run-event stream is nearly full: a full one takes no more events, and runs wait",
+			},
+		},
+		"a history that has lost its end: what was known of it stays": {
+			facts: sessionAt(func(f *sessionFacts) {
+				f.log.State, f.log.Messages = ended, 5
+				f.session.Status.LastSequence, f.session.Status.HistoryMessageCount, f.session.Status.Head = 20, 9, "sha256:later"
+			}),
+			want: api.AgentSessionStatus{LastSequence: 20, HistoryMessageCount: 9, Head: "sha256:later"},
+			extra: map[string]string{
+				"Ready": "False HistoryCorrupt: the run events end at #12, #20 was saved once: restore them from a backup", "Active": "False Idle", "HistoryDurable": "True Saved",
 			},
 		},
 		"a history that is not read": {
@@ -258,6 +276,12 @@ func TestSessionActs(t *testing.T) {
 		"its namespace ends, with such a run":         {sessionAt(terminating, orphaned, func(f *sessionFacts) { f.namespaceEnding = true }), pairs("status", "yes", "seal", "gone (uid-gone)")},
 		"its namespace ends while the stream is away": {
 			sessionAt(terminating, orphaned, func(f *sessionFacts) { f.namespaceEnding, f.streamDown = true, true }), pairs("letGo", "yes", "seal", "gone (uid-gone)"),
+		},
+		"such a run in a history that has lost its end is left alone": {
+			sessionAt(orphaned, func(f *sessionFacts) { f.session.Status.LastSequence = 9 }), pairs("status", "yes"),
+		},
+		"deleted, with such a run in such a history": {
+			sessionAt(terminating, orphaned, func(f *sessionFacts) { f.session.Status.LastSequence = 9 }), pairs("letGo", "yes"),
 		},
 		"forced to go with such a run":              {sessionAt(terminating, forced, orphaned), pairs("letGo", "yes", "seal", "gone (uid-gone)")},
 		"deleted, its runs settled":                 {sessionAt(terminating, with(runIn("a", finishedAt(0)))), pairs("letGo", "yes")},

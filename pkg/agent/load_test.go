@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -139,5 +140,31 @@ func TestDamagedEntryIsAnError(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestShortenedHistory takes up a run in a stream that ends before what is known to have been in it: nothing is asked and
+// nothing appended, neither by who executes nor by who seals.
+func TestShortenedHistory(t *testing.T) {
+	w := newWorld(t)
+	w.model.replies = []reply{says("hello"), says("again")}
+	if got, err := w.execute(context.Background(), w.run("u1", "hi")); err != nil || got != completed {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	before := w.events()
+	run := w.run("u2", "and now?")
+	run.Recorded = int64(len(before)) + 1
+	if got, err := w.execute(context.Background(), run); !errors.Is(err, ErrHistoryCorrupt) {
+		t.Errorf("executed: %+v, %v", got, err)
+	}
+	if got, err := Seal(context.Background(), w.deps(), run, ErrCancelled); !errors.Is(err, ErrHistoryCorrupt) {
+		t.Errorf("sealed: %+v, %v", got, err)
+	}
+	if diff := cmp.Diff(before, w.events()); diff != "" || len(w.model.requests) != 1 {
+		t.Errorf("%d requests; entries (-before +after):\n%s", len(w.model.requests), diff)
+	}
+	run.Recorded--
+	if got, err := w.execute(context.Background(), run); err != nil || got != completed {
+		t.Errorf("with what was recorded: %+v, %v", got, err)
 	}
 }

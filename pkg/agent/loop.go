@@ -160,6 +160,9 @@ func (l *loop) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open session: %w", err)
 	}
+	if end := l.state.Head.Sequence; end < l.run.Recorded {
+		return fmt.Errorf("open session: %w: it ends with entry #%d, #%d was recorded", ErrHistoryCorrupt, end, l.run.Recorded)
+	}
 	if l.state.Live() && l.state.Run.UID != l.run.UID {
 		return fmt.Errorf("open session: run %s has not ended yet", l.state.Run.Name)
 	}

@@ -68,6 +68,9 @@ type Run struct {
 	SessionUID           string
 	AgentKey             string
 	Operation            string
+	// Recorded is the number of the last entry that the run's stream is known to have had; 0 for not known. A stream that ends
+	// before it has lost its end, and nothing is appended to it.
+	Recorded int64
 	// Prompt is the user message; images hold their data.
 	Prompt  message.Message
 	Attempt int

@@ -13,6 +13,7 @@ import (
 	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/projection"
 	"github.com/agentloop/agentloop/pkg/provider"
+	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/session"
 	"github.com/agentloop/agentloop/pkg/worker"
 )
@@ -55,6 +56,7 @@ func (s *Source) Load(ctx context.Context, item worker.Item) (worker.Job, error)
 	if err := l.get(run.Spec.SessionRef.Name, owner); err != nil {
 		return worker.Job{}, notFound(err, worker.ErrGone)
 	}
+	job.Run.Recorded = recorded(job.Run.AgentKey, owner, run)
 	switch {
 	case owner.HistoryUID() != item.SessionUID:
 		return worker.Job{}, worker.ErrGone
@@ -136,11 +138,25 @@ func (l *loader) orphan(item worker.Item, run *api.AgentRun) (worker.Job, error)
 	job := worker.Job{Ending: agent.ErrCancelled, Run: agent.Run{
 		Namespace: item.Namespace, Name: item.RunName, UID: item.RunUID, SessionUID: item.SessionUID, AgentKey: item.AgentKey,
 		Operation: string(api.OperationPrompt),
+		Recorded:  recorded(item.AgentKey, owner, run),
 	}}
 	if run != nil {
 		job.Run.Operation, job.Ending = string(run.Spec.Operation), finished(run)
 	}
 	return job, nil
+}
+
+// recorded is the number of the last entry that an agent's stream is known to have had. Of a session's status it is that of
+// main. run may be nil.
+func recorded(agentKey string, owner *api.AgentSession, run *api.AgentRun) int64 {
+	var last int64
+	if agentKey == runevent.MainAgent {
+		last = owner.Status.LastSequence
+	}
+	if run != nil && AgentKey(run) == agentKey {
+		last = max(last, run.Status.LastSequence)
+	}
+	return last
 }
 
 // begun says whether the run's configuration is in its log. The status tells it a moment later; a run that looks as if

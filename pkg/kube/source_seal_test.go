@@ -71,3 +71,25 @@ func TestLoadToSeal(t *testing.T) {
 		})
 	}
 }
+
+// TestRecorded tells a worker how much its run's stream is known to have had.
+func TestRecorded(t *testing.T) {
+	for _, kind := range []worker.Kind{worker.KindRun, worker.KindSeal} {
+		for name, tc := range map[string]struct{ session, run, want int64 }{
+			"nothing":                {0, 0, 0},
+			"the session's status":   {9, 0, 9},
+			"that of a run is later": {9, 12, 12},
+		} {
+			t.Run(name+" for "+string(kind), func(t *testing.T) {
+				c := newCluster()
+				c.session.Status.LastSequence, c.run.Status.LastSequence = tc.session, tc.run
+				job, err := c.source().Load(context.Background(), worker.Item{
+					Namespace: "ns", RunUID: "run-uid", RunName: "first.run", SessionUID: "session-uid", SessionName: "chat", AgentKey: "main", Kind: kind,
+				})
+				if err != nil || job.Run.Recorded != tc.want {
+					t.Errorf("recorded %d, want %d (%v)", job.Run.Recorded, tc.want, err)
+				}
+			})
+		}
+	}
+}
