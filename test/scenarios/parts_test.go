@@ -121,6 +121,8 @@ type part interface {
 	Start(context.Context) error
 	Stop() error
 	Kill() error
+	Pause() error
+	Resume() error
 }
 
 func control(ts *testscript.TestScript, p part, action string) {
@@ -133,24 +135,20 @@ func control(ts *testscript.TestScript, p part, action string) {
 		ts.Check(p.Stop())
 	case "kill9":
 		ts.Check(p.Kill())
+	case "pause":
+		ts.Check(p.Pause())
+	case "resume":
+		ts.Check(p.Resume())
 	default:
-		ts.Fatalf("unknown action %q: use start, stop or kill9", action)
+		ts.Fatalf("unknown action %q: use start, stop, kill9, pause or resume", action)
 	}
 }
 
 func one(ts *testscript.TestScript, name string, args []string) string {
 	if len(args) != 1 {
-		ts.Fatalf("usage: %s start|stop|kill9", name)
+		ts.Fatalf("usage: %s start|stop|kill9|pause|resume", name)
 	}
 	return args[0]
-}
-
-func cmdNATS(ts *testscript.TestScript, _ bool, args []string) {
-	control(ts, shared.NATS, one(ts, "nats", args))
-}
-
-func cmdS3(ts *testscript.TestScript, _ bool, args []string) {
-	control(ts, shared.S3, one(ts, "s3", args))
 }
 
 func cmdManager(ts *testscript.TestScript, _ bool, args []string) {

@@ -45,6 +45,7 @@ func run(m *testing.M) int {
 		Root: root, Dir: dir, Assets: os.Getenv("KUBEBUILDER_ASSETS"), Programs: os.Getenv(services.FolderVariable), Bin: filepath.Join(root, "bin"),
 		Progress:     func(format string, args ...any) { fmt.Fprintf(os.Stderr, "world: "+format+"\n", args...) },
 		ManagerFlags: []string{"--ack-wait=4s", "--heartbeat=500ms", "--presence-ttl=4s", "--heads-interval=50ms", "--drain-timeout=2s"},
+		Faults:       true,
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "the world does not start:", err)
@@ -134,6 +135,7 @@ func params(t *testing.T, files []string) testscript.Params {
 			"effects": cmdEffects, "release": cmdRelease, "waitrequests": cmdWaitRequests, "waiteffects": cmdWaitEffects, "expandenv": cmdExpand, "waitfor": cmdWaitFor,
 			"page": cmdPage, "waitevents": cmdWaitEvents, "verify": cmdVerify, "approve": cmdApprove, "slots": cmdSlots,
 			"tool": cmdTool, "stored": cmdStored, "stores": cmdStores,
+			"outage": cmdOutage, "apiserver": cmdAPIServer, "roles": cmdRoles, "worker": cmdWorker, "recovered": cmdRecovered,
 		},
 		RequireExplicitExec: true,
 	}

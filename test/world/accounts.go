@@ -17,13 +17,16 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// managerAccount is the account of manager and workers.
+const managerAccount = "agentloop-manager"
+
 // systemNamespace is where agentloop's own accounts live.
 const systemNamespace = "agentloop-system"
 
 // roles of agentloop's accounts, by account.
 var roles = map[string][]string{
-	"agentloop-manager": {"agentloop-controllers", "agentloop-workers"},
-	"agentloop-viewer":  {"agentloop-viewer"},
+	managerAccount:     {"agentloop-controllers", "agentloop-workers"},
+	"agentloop-viewer": {"agentloop-viewer"},
 }
 
 // hasDefaultAccount says whether the service account controller is at work.
@@ -128,8 +131,12 @@ func (w *World) account(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	server := w.Config.Host
+	if w.APIGate != nil && name == managerAccount {
+		server = "https://" + w.APIGate.Address()
+	}
 	config := clientcmdapi.NewConfig()
-	config.Clusters["world"] = &clientcmdapi.Cluster{Server: w.Config.Host, CertificateAuthorityData: w.Config.CAData}
+	config.Clusters["world"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: w.Config.CAData}
 	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
 	config.Contexts["world"] = &clientcmdapi.Context{Cluster: "world", AuthInfo: name, Namespace: systemNamespace}
 	config.CurrentContext = "world"

@@ -12,6 +12,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/agentloop/agentloop/test/faultproxy"
 	"github.com/agentloop/agentloop/test/mcpserver"
 	"github.com/agentloop/agentloop/test/modelserver"
 	"github.com/agentloop/agentloop/test/services"
@@ -42,6 +44,9 @@ type Options struct {
 	NATSSync string
 	// ViewerAddress is where the viewer listens; a free port when empty.
 	ViewerAddress string
+	// Faults puts something between agentloop's own programs and what they need: S3Faults in front of the object store of
+	// manager and workers, and APIGate in front of their API server.
+	Faults bool
 }
 
 // World is a running installation.
@@ -59,6 +64,10 @@ type World struct {
 	Manager    *services.Process
 	Viewer     *services.Process
 	ViewerURL  string
+
+	// S3Faults and APIGate are nil without Faults.
+	S3Faults *faultproxy.Proxy
+	APIGate  *services.Gate
 
 	// Chaos is the manager's chaos point from its next start on; empty for none.
 	Chaos string
@@ -78,6 +87,7 @@ func Start(ctx context.Context, opts Options) (*World, error) {
 		{"controller manager of Kubernetes", w.startGarbageCollector},
 		{"NATS", w.startNATS},
 		{"S3", w.startS3},
+		{"ways to S3 and API server", w.startFaults},
 		{"model server and MCP server", w.startPeers},
 		{"accounts and roles", w.applyRoles},
 		{"manager", w.startManager},
@@ -189,17 +199,35 @@ func (w *World) startS3(ctx context.Context) error {
 	return nil
 }
 
-func (w *World) startPeers(context.Context) error {
-	w.Models = modelserver.New(modelserver.Options{})
-	url, err := w.serve(w.Models)
+func (w *World) startFaults(context.Context) error {
+	if !w.Faults {
+		return nil
+	}
+	var err error
+	if w.S3Faults, err = faultproxy.Start(w.S3.Endpoint); err != nil {
+		return err
+	}
+	w.stops = append(w.stops, w.S3Faults.Close)
+	api, err := url.Parse(w.Config.Host)
 	if err != nil {
 		return err
 	}
-	w.ModelsURL = url
+	if w.APIGate, err = services.OpenGate(api.Host); err != nil {
+		return err
+	}
+	w.stops = append(w.stops, w.APIGate.Shut)
+	return nil
+}
+
+func (w *World) startPeers(context.Context) error {
+	w.Models = modelserver.New(modelserver.Options{})
+	var err error
+	if w.ModelsURL, err = w.serve(w.Models); err != nil {
+		return err
+	}
 	w.stops = append(w.stops, func() error { w.Models.Close(); return nil })
 	w.Tools = mcpserver.New(mcpserver.Options{})
-	url, err = w.serve(w.Tools)
-	w.ToolsURL = url
+	w.ToolsURL, err = w.serve(w.Tools)
 	return err
 }
 
@@ -228,7 +256,7 @@ func (w *World) startManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	account, err := w.account(ctx, "agentloop-manager")
+	account, err := w.account(ctx, managerAccount)
 	if err != nil {
 		return err
 	}
@@ -245,7 +273,7 @@ func (w *World) startManager(ctx context.Context) error {
 			args := append([]string{
 				"--role=all", "--leader-elect=false", "--allow-loopback", "--health-address=" + health, "--worker-id=worker-1",
 				"--viewer-url=http://" + viewer, "--log-level=debug",
-			}, w.storeFlags()...)
+			}, w.managerStoreFlags()...)
 			args = append(args, w.ManagerFlags...)
 			if w.Chaos != "" {
 				args = append(args, "--chaos="+w.Chaos)
@@ -266,14 +294,14 @@ func (w *World) StartWorker(ctx context.Context, id, chaos string) (*services.Pr
 	if err != nil {
 		return nil, err
 	}
-	account, err := w.account(ctx, "agentloop-manager")
+	account, err := w.account(ctx, managerAccount)
 	if err != nil {
 		return nil, err
 	}
 	process := services.NewProgram(services.ProgramOptions{
 		Name: id, LogPath: w.path(id + ".log"),
 		Command: func() *exec.Cmd {
-			args := append([]string{"--role=all", "--leader-elect=false", "--allow-loopback", "--health-address=" + health, "--worker-id=" + id}, w.storeFlags()...)
+			args := append([]string{"--role=all", "--leader-elect=false", "--allow-loopback", "--health-address=" + health, "--worker-id=" + id}, w.managerStoreFlags()...)
 			args = append(append(args, w.ManagerFlags...), "--role=workers")
 			if chaos != "" {
 				args = append(args, "--chaos="+chaos)
@@ -285,9 +313,19 @@ func (w *World) StartWorker(ctx context.Context, id, chaos string) (*services.Pr
 	return process, w.start(ctx, process)
 }
 
-func (w *World) storeFlags() []string {
+func (w *World) storeFlags() []string { return w.flagsFor(w.S3.Endpoint) }
+
+// managerStoreFlags lead through S3Faults, if there is one.
+func (w *World) managerStoreFlags() []string {
+	if w.S3Faults == nil {
+		return w.storeFlags()
+	}
+	return w.flagsFor(w.S3Faults.URL())
+}
+
+func (w *World) flagsFor(endpoint string) []string {
 	return []string{
-		"--nats-url=" + w.NATS.URL, "--s3-endpoint=" + w.S3.Endpoint, "--s3-bucket=" + w.S3.Bucket, "--s3-region=" + w.S3.Region, "--s3-addressing=path",
+		"--nats-url=" + w.NATS.URL, "--s3-endpoint=" + endpoint, "--s3-bucket=" + w.S3.Bucket, "--s3-region=" + w.S3.Region, "--s3-addressing=path",
 	}
 }
 
