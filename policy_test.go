@@ -58,6 +58,7 @@ var allowed = map[string][]string{
 	"pkg/runevent/natslog":         {"pkg/runevent", "pkg/cas"},
 	"pkg/runevent/logtest":         {"pkg/runevent", "pkg/cas"},
 	"pkg/agent/natscalibration":    {"pkg/agent", "pkg/budget", "pkg/message"},
+	"pkg/agent/natslimits":         {"pkg/agent"},
 	"pkg/worker/natsqueue":         {"pkg/worker"},
 	"pkg/provider/wire":            {"pkg/provider", "pkg/message", "pkg/internal/jsonwalk"},
 	"pkg/provider/providertest":    {"pkg/provider", "pkg/message", "pkg/provider/wire"},
@@ -95,7 +96,7 @@ var sdkOwners = map[string][]string{
 	"charm.land/catwalk":                     {"cmd/internal/catalogue"},
 	"github.com/minio/minio-go":              {"pkg/cas/s3store"},
 	"github.com/tiktoken-go/tokenizer":       {"pkg/budget/o200k"},
-	"github.com/nats-io/nats.go":             {"pkg/runevent/natslog", "pkg/agent/natscalibration", "pkg/worker/natsqueue", "cmd/manager", "cmd/viewer", "cmd/internal/options"},
+	"github.com/nats-io/nats.go":             {"pkg/runevent/natslog", "pkg/agent/natscalibration", "pkg/agent/natslimits", "pkg/worker/natsqueue", "cmd/manager", "cmd/viewer", "cmd/internal/options"},
 	"sigs.k8s.io/controller-runtime":         {"controllers", "pkg/kube", "cmd/manager", "cmd/viewer", "pkg/trajectory/server/kubeauth"},
 	"k8s.io/client-go":                       {"controllers", "pkg/kube", "cmd/manager", "cmd/viewer", "pkg/trajectory/server/kubeauth"},
 }
