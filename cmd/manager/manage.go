@@ -27,6 +27,7 @@ import (
 	"github.com/agentloop/agentloop/controllers"
 	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/agent/natscalibration"
+	"github.com/agentloop/agentloop/pkg/agent/natslimits"
 	"github.com/agentloop/agentloop/pkg/archive"
 	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/budget/o200k"
@@ -96,9 +97,14 @@ func manage(ctx context.Context, cfg config) error {
 			return err
 		}
 	}
+	limits, err := natslimits.New(p.nc, natslimits.Options{Worker: p.workerID, Replicas: p.nats.Replicas, Lease: p.ackWait, Logger: p.logger})
+	if err != nil {
+		return err
+	}
+	defer limits.Close()
 	var w *worker.Worker
 	if cfg.role != roleControllers {
-		if w, err = p.worker(running, mgr); err != nil {
+		if w, err = p.worker(running, mgr, limits); err != nil {
 			return err
 		}
 	}
@@ -241,7 +247,7 @@ func (p *parts) archive(ctx context.Context, scope cas.Scope) (archive.Result, e
 	return a.Session(ctx, scope, true)
 }
 
-func (p *parts) worker(ctx context.Context, mgr ctrl.Manager) (*worker.Worker, error) {
+func (p *parts) worker(ctx context.Context, mgr ctrl.Manager, limits agent.Limits) (*worker.Worker, error) {
 	cancels, err := kube.NewCancels(ctx, mgr.GetCache())
 	if err != nil {
 		return nil, err
@@ -265,7 +271,7 @@ func (p *parts) worker(ctx context.Context, mgr ctrl.Manager) (*worker.Worker, e
 		Live:   func(item worker.Item, event agent.Live) { p.publish(live, item, event) },
 		Deps: agent.Deps{
 			Log: p.history, Store: p.store, Now: time.Now, NewID: uuid.NewString, Sleep: options.Sleep, Logger: p.logger, Chaos: chaos,
-			Estimator: estimator, Calibrations: p.calibrations, BuiltIn: builtin.New(time.Now),
+			Estimator: estimator, Calibrations: p.calibrations, Limits: limits, BuiltIn: builtin.New(time.Now),
 		},
 	}, nil
 }

@@ -36,6 +36,8 @@ type Source struct {
 	// Describe asks an endpoint what it tells about models; see provider.Describer. Only Listed needs it.
 	Describe func(ctx context.Context, endpoint Endpoint, ids []string) ([]provider.ModelInfo, error)
 	Now      func() time.Time
+
+	quotas quotas
 }
 
 // Load implements worker.Source.
@@ -177,12 +179,16 @@ func (l *loader) fill(job *worker.Job, run *api.AgentRun, owner *api.AgentSessio
 	}
 	models := &models{source: l.Source, namespace: l.namespace, clients: map[string]provider.Streamer{}}
 	if target != nil {
+		l.quotas.keep(client.ObjectKeyFromObject(target), QuotaOf(target), l.Now())
 		err = models.open(l, target, protocols[target.Spec.Protocol])
 	}
 	if err != nil && !begun(run) {
 		return err
 	}
 	job.Deps.Model = models
+	job.Deps.Quota = func(ctx context.Context, model provider.Model) (agent.Quota, error) {
+		return l.quota(ctx, l.namespace, model)
+	}
 	servers, err := l.toolServers(owner)
 	var waiting *worker.NotReadyError
 	if !errors.As(err, &waiting) {

@@ -59,7 +59,7 @@ func (e *NotReadyError) Error() string { return e.Reason + ": " + e.Message }
 // Job is everything that is needed to execute a run, secrets resolved.
 type Job struct {
 	Run agent.Run
-	// Deps has Model, Tools, Approvals and Children set; the worker fills in the rest.
+	// Deps has Model, Tools, Approvals, Children and Quota set; the worker fills in the rest.
 	Deps agent.Deps
 	// Ending, when set, ends the run instead of executing it: agent.ErrCancelled, agent.ErrSessionDeleted or
 	// agent.ErrDeadline, for which Run.Config.Limits has the deadline. Deps may then be empty.

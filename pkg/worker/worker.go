@@ -221,6 +221,7 @@ func (w *Worker) execute(parent, ctx context.Context, item Item) (result agent.R
 	}
 	deps := w.Deps
 	deps.Model, deps.Tools, deps.Approvals, deps.Children = job.Deps.Model, job.Deps.Tools, job.Deps.Approvals, job.Deps.Children
+	deps.Quota = job.Deps.Quota
 	deps.Live = func(event agent.Live) {
 		if w.Live != nil {
 			w.Live(item, event)
