@@ -16,18 +16,9 @@ func testAging(t *testing.T, store cas.Store) {
 		return // wrappers of a store need not be swept
 	}
 	ctx, scope, other := t.Context(), NewScope(t, store), NewScope(t, store)
-	var refs []cas.Ref
-	for _, data := range [][]byte{[]byte("one"), []byte("two")} {
-		for _, s := range []cas.Scope{scope, other, scope.In(cas.TreeFiles)} {
-			ref, err := store.Put(ctx, s, cas.MediaBlob, data)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s == scope {
-				refs = append(refs, ref)
-			}
-		}
-	}
+	refs := putTwo(t, store, scope)
+	putTwo(t, store, other)
+	putTwo(t, store, scope.In(cas.TreeFiles))
 	if found := listed(t, aging, scope); len(found) != 2 || !found[refs[0].Digest] || !found[refs[1].Digest] {
 		t.Errorf("listed are %v", found)
 	}
@@ -53,6 +44,20 @@ func testAging(t *testing.T, store cas.Store) {
 	if ref, err := store.Put(ctx, scope, cas.MediaBlob, []byte("one")); err != nil || ref != refs[0] {
 		t.Errorf("put again: %+v, %v", ref, err)
 	}
+}
+
+// putTwo puts the objects "one" and "two".
+func putTwo(t *testing.T, store cas.Store, scope cas.Scope) []cas.Ref {
+	t.Helper()
+	var refs []cas.Ref
+	for _, text := range []string{"one", "two"} {
+		ref, err := store.Put(t.Context(), scope, cas.MediaBlob, []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		refs = append(refs, ref)
+	}
+	return refs
 }
 
 // young says whether an age can be that of an object that was just put. The clock of the other side may be a little off, and
