@@ -97,17 +97,53 @@ func (q *Queue) Ensure(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("ensure stream %s: %w", q.opts.Stream, err)
 	}
-	_, err = stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+	consumer, err := stream.CreateOrUpdateConsumer(ctx, q.consumerConfig())
+	if err == nil {
+		err = q.mend(ctx, stream, consumer.CachedInfo())
+	}
+	if err != nil {
+		return fmt.Errorf("ensure consumer of %s: %w", q.opts.Stream, err)
+	}
+	return nil
+}
+
+func (q *Queue) consumerConfig() jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{
 		Durable:       consumerName,
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       q.opts.AckWait,
 		MaxDeliver:    -1,
 		MaxAckPending: maxHeld,
-	})
-	if err != nil {
-		return fmt.Errorf("ensure consumer of %s: %w", q.opts.Stream, err)
 	}
-	return nil
+}
+
+// mend makes the consumer anew when it counts items as acknowledged that are in the stream: after a power failure a server may have
+// forgotten messages, and others have taken their places, or only that they were removed. Such items would never be delivered,
+// and nobody could put them again. Items that are held are delivered again, which their holders or their runs' events sort out.
+func (q *Queue) mend(ctx context.Context, stream jetstream.Stream, seen *jetstream.ConsumerInfo) error {
+	for try := 0; ; try++ {
+		info, err := stream.Info(ctx)
+		if err != nil || info.State.Msgs == 0 || info.State.FirstSeq > seen.AckFloor.Stream {
+			return err
+		}
+		if try > 0 {
+			break
+		}
+		if !pause(ctx) { // an acknowledgement and the removal that follows it are not one step
+			return ctx.Err()
+		}
+		consumer, err := stream.Consumer(ctx, consumerName)
+		if err != nil {
+			return err
+		}
+		seen = consumer.CachedInfo()
+	}
+	q.log.Error("the work queue has items that its consumer takes for acknowledged; it is made anew", "stream", q.opts.Stream, "acknowledged", seen.AckFloor.Stream)
+	if err := stream.DeleteConsumer(ctx, consumerName); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return err
+	}
+	_, err := stream.CreateOrUpdateConsumer(ctx, q.consumerConfig())
+	return err
 }
 
 // ensureStream keeps what others configured beside the settings that the queue rests on, such as placement.
