@@ -114,3 +114,28 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 }
+
+// TestSavesRest lets a save fail for half an hour, as while clocks differ or a credential is missing: it is tried again in time for
+// the end of the outage, and not in a busy loop.
+func TestSavesRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.clock.now = time.Now()
+		w.model.replies = []reply{says("hello")}
+		begun := time.Now()
+		store := &outage{Store: w.store, mediaType: cas.MediaContext, down: true}
+		store.onTry = func(int) { store.down = time.Since(begun) < 30*time.Minute }
+		w.store = store
+		deps := w.deps()
+		deps.Now, deps.Sleep = time.Now, sleep
+		if got, err := Execute(t.Context(), deps, w.run("u1", "hi")); err != nil || got != completed {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if late := time.Since(begun) - 30*time.Minute; late > 2*saveBackoffMax {
+			t.Errorf("the run went on %s after the outage", late)
+		}
+		if most := int(30*time.Minute/saveBackoffMax) + 10; store.tries > most {
+			t.Errorf("%d tries in half an hour, at most %d are worth it", store.tries, most)
+		}
+	})
+}

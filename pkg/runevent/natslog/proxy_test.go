@@ -8,16 +8,18 @@ import (
 	"testing"
 )
 
-// lossy is a TCP proxy that, when told to, drops the next piece of data with a marker in it and breaks the connection.
+// lossy is a TCP proxy that, when told to, drops the next piece of data with a marker in it and breaks the connection, or puts
+// something else in the marker's place.
 type lossy struct {
 	url    string
 	target string
 
-	mu     sync.Mutex
-	marker []byte
-	drops  int
-	conns  []net.Conn
-	wg     sync.WaitGroup
+	mu      sync.Mutex
+	marker  []byte
+	instead []byte // of the marker's length; nil to break the connection
+	drops   int
+	conns   []net.Conn
+	wg      sync.WaitGroup
 }
 
 func newLossy(t *testing.T, url string) *lossy {
@@ -44,7 +46,14 @@ func newLossy(t *testing.T, url string) *lossy {
 func (p *lossy) loseNext(marker string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.marker = []byte(marker)
+	p.marker, p.instead = []byte(marker), nil
+}
+
+// replaceNext arms the proxy to change one piece of data.
+func (p *lossy) replaceNext(marker, instead string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.marker, p.instead = []byte(marker), []byte(instead)
 }
 
 func (p *lossy) lost() int {
@@ -82,7 +91,7 @@ func (p *lossy) pipe(dst, src net.Conn) {
 	for {
 		n, err := src.Read(buf)
 		if n > 0 {
-			if p.take(append(tail, buf[:n]...)) {
+			if p.take(append(tail, buf[:n]...), buf[:n]) {
 				return
 			}
 			tail = bytes.Clone(buf[max(0, n-32):n])
@@ -96,13 +105,21 @@ func (p *lossy) pipe(dst, src net.Conn) {
 	}
 }
 
-func (p *lossy) take(data []byte) bool {
+// take says whether data is to be dropped. What it changes is in piece, the newest part of data.
+func (p *lossy) take(data, piece []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.marker == nil || !bytes.Contains(data, p.marker) {
 		return false
 	}
+	if p.instead != nil {
+		at := bytes.Index(piece, p.marker)
+		if at < 0 {
+			return false
+		}
+		copy(piece[at:], p.instead)
+	}
 	p.marker = nil
 	p.drops++
-	return true
+	return p.instead == nil
 }
