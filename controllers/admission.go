@@ -20,13 +20,17 @@ type Queue interface {
 	Has(ctx context.Context, namespace, runUID string) (bool, error)
 }
 
-// Presence tells which workers are alive.
+// Presence tells which workers are alive, and how many runs each executes at once.
 type Presence interface {
-	Alive(ctx context.Context) (map[string]bool, error)
+	Alive(ctx context.Context) (map[string]int, error)
 }
 
 // Admission puts runs that need a worker on the queue, at most Cap of a namespace at a time and namespaces in turn. It
 // is asked without waiting and works in the background; asking again for the same run is free.
+//
+// The queue is first come, first served, so it gets no more than what workers have room for, and one run of each namespace
+// beyond that: the first run of a namespace waits behind one of each other namespace, however many those want. A slot that
+// comes free finds a run there already.
 //
 // An item that was lost is put again: within Resync when nobody alive has the run, and within three times Resync when
 // somebody has it who could be busy with it. A worker that is busy is left alone as long as its item is there. A run that
@@ -45,6 +49,10 @@ type Admission struct {
 	wanted  map[place]*wanted
 	arrival uint64
 	wake    chan struct{}
+
+	// workers are who was alive last, and asked when that was; the goroutine's own.
+	workers map[string]int
+	asked   time.Time
 }
 
 // place is what an item is wanted for: a run, by its name; or the end of a run whose object is gone, by the history that
@@ -69,10 +77,21 @@ type wanted struct {
 	// looked is when the item was last looked after; zero before it was put. missing says that it was not there then.
 	looked  time.Time
 	missing bool
+	// put is when the item was put first.
+	put time.Time
 }
 
 // admitted says whether the run counts as queued or running: a worker has it, or this process has put its item.
 func (w *wanted) admitted() bool { return w.worker != "" || !w.looked.IsZero() }
+
+// queued says whether the run stands on the queue and waits for a worker. One that waits for very long may lack something
+// that others of its namespace have, and does not keep them from the queue.
+func (w *wanted) queued(now time.Time, resync time.Duration) bool {
+	return w.item.Kind == worker.KindRun && w.worker == "" && !w.put.IsZero() && now.Sub(w.put) < stuckAfter*resync
+}
+
+// stuckAfter is after how many times Resync a run on the queue does not count for its namespace any more.
+const stuckAfter = 10
 
 func (a *Admission) init() {
 	if a.wanted == nil {
@@ -89,6 +108,7 @@ func (a *Admission) Want(item worker.Item, workerID string) (fresh bool) {
 	if known := a.wanted[placeOf(item)]; known != nil && known.item.RunUID == item.RunUID {
 		if known.worker != workerID {
 			known.worker, known.missing = workerID, false
+			a.poke() // it has left the queue, or needs a worker again
 		}
 		known.item = item
 		return false
@@ -151,17 +171,39 @@ func (a *Admission) Start(ctx context.Context) error {
 // look is one thing to be done about an item.
 type look struct {
 	item worker.Item
-	// ask only asks whether the item is there: a live worker may be busy with the run.
-	ask bool
+	// ask only asks whether the item is there: a live worker may be busy with the run. first says that the item of a run
+	// that has not begun is put for the first time: that may have to wait.
+	ask, first bool
+}
+
+// room is what the queue may take.
+type room struct {
+	// free is how many runs the workers have room for that no run on the queue will take.
+	free int
+	// queued is how many runs of a namespace are on the queue.
+	queued map[string]int
+}
+
+// admits says whether the first put of a run of the namespace may be now, and counts it.
+func (r *room) admits(namespace string) bool {
+	if r.queued[namespace] > 0 && r.free <= 0 {
+		return false
+	}
+	r.queued[namespace]++
+	r.free--
+	return true
 }
 
 // admit looks after what is due, one item of each namespace in turn. It ends early when the queue does not answer: the
 // rest is due again at the next turn.
 func (a *Admission) admit(ctx context.Context) {
-	due := a.due(ctx)
+	due, room := a.due(ctx)
 	for len(due) > 0 {
 		rest := due[:0]
 		for _, looks := range due {
+			if looks[0].first && !room.admits(looks[0].item.Namespace) {
+				continue // those behind it have not been put either
+			}
 			if !a.look(ctx, looks[0]) {
 				return
 			}
@@ -174,34 +216,61 @@ func (a *Admission) admit(ctx context.Context) {
 }
 
 // due lists, for each namespace, the runs whose item must be put or looked after: those that were admitted, and as many
-// of the others as the cap has room for, in the order of their arrival.
-func (a *Admission) due(ctx context.Context) [][]look {
-	var alive map[string]bool
+// of the others as the cap has room for, in the order of their arrival. Those that are put for the first time come last.
+func (a *Admission) due(ctx context.Context) ([][]look, *room) {
+	var alive func(string) bool
 	var due [][]look
+	firsts, running, now := false, 0, time.Now()
+	room := &room{queued: map[string]int{}}
 	for namespace, all := range a.snapshot() {
-		room := len(all)
+		places := len(all)
 		if limit := a.Cap(ctx, namespace); limit > 0 {
-			room = limit
+			places = limit
 		}
 		var looks []look
 		for i := range all {
 			w := &all[i]
-			if i >= room && !w.admitted() {
+			if w.worker != "" {
+				running++
+			}
+			if w.queued(now, a.Resync) {
+				room.queued[namespace]++
+			}
+			if i >= places && !w.admitted() {
 				break
 			}
-			if !w.looked.IsZero() && time.Since(w.looked) < a.Resync {
+			if !w.looked.IsZero() && now.Sub(w.looked) < a.Resync {
 				continue
 			}
 			if w.worker != "" && alive == nil {
 				alive = a.alive(ctx)
 			}
-			looks = append(looks, look{item: w.item, ask: w.worker != "" && alive[w.worker] && !w.missing})
+			first := w.worker == "" && w.put.IsZero() && w.item.Kind == worker.KindRun
+			firsts = firsts || first
+			looks = append(looks, look{item: w.item, ask: w.worker != "" && alive(w.worker) && !w.missing, first: first})
 		}
 		if len(looks) > 0 {
+			slices.SortStableFunc(looks, firstsLast)
 			due = append(due, looks)
 		}
 	}
-	return due
+	if firsts {
+		room.free = a.capacity(ctx) - running
+		for _, n := range room.queued {
+			room.free -= n
+		}
+	}
+	return due, room
+}
+
+func firstsLast(x, y look) int {
+	switch {
+	case x.first == y.first:
+		return 0
+	case y.first:
+		return -1
+	}
+	return 1
 }
 
 // snapshot lists what is wanted by namespace, the admitted first.
@@ -227,25 +296,41 @@ func (a *Admission) snapshot() map[string][]wanted {
 }
 
 // alive asks who lives. When that cannot be told, everybody counts as alive: no run is taken from a worker by mistake.
-func (a *Admission) alive(ctx context.Context) map[string]bool {
-	alive, err := a.Presence.Alive(ctx)
-	if err == nil {
-		return alive
+func (a *Admission) alive(ctx context.Context) func(workerID string) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	workers, err := a.Presence.Alive(ctx)
+	a.asked = time.Now()
+	if err != nil {
+		a.Logger.Warn("worker presence not readable", "error", err)
+		return func(string) bool { return true }
 	}
-	a.Logger.Warn("worker presence not readable", "error", err)
-	alive = map[string]bool{}
-	for _, all := range a.snapshot() {
-		for _, w := range all {
-			alive[w.worker] = true
-		}
+	a.workers = workers
+	return func(workerID string) bool {
+		_, lives := workers[workerID]
+		return lives
 	}
-	return alive
+}
+
+// capacityAge is how long it counts who was alive for what the queue may take.
+const capacityAge = time.Second
+
+// capacity is how many runs the workers that are alive execute at once, as far as that is known.
+func (a *Admission) capacity(ctx context.Context) int {
+	if time.Since(a.asked) >= capacityAge {
+		a.alive(ctx)
+	}
+	sum := 0
+	for _, slots := range a.workers {
+		sum += slots
+	}
+	return sum
 }
 
 // handOver is how long a run that was given back rests whose item was still there.
 const handOver = time.Second
 
-// lookTimeout bounds one question to the queue.
+// lookTimeout bounds one question to the queue, or who is alive.
 const lookTimeout = 5 * time.Second
 
 // look asks for an item or puts it. It returns false when the queue did not answer in time.
@@ -267,6 +352,9 @@ func (a *Admission) look(ctx context.Context, l look) bool {
 	defer a.mu.Unlock()
 	if w := a.wanted[placeOf(l.item)]; w != nil && w.item.RunUID == l.item.RunUID {
 		w.looked, w.missing = time.Now(), !there
+		if w.put.IsZero() {
+			w.put = w.looked
+		}
 		if !added && w.worker == "" && l.item.Kind != worker.KindRun {
 			// The item may be that of the worker which gave the run back, and go with it.
 			w.looked = w.looked.Add(min(handOver-a.Resync, 0))

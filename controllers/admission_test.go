@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,6 +187,144 @@ func TestAdmissionIsFair(t *testing.T) {
 		pass(time.Second)
 		if got := queue.names(); got[len(got)-1] != "b3 run" {
 			t.Errorf("queue %v: the place of a run that ended is not taken by the next one", got)
+		}
+	})
+}
+
+// fleet is a worker that executes what is on the queue, first come, first served. What it does is known a tenth of a second
+// later.
+type fleet struct {
+	admission *Admission
+	queue     *fakeQueue
+	mu        sync.Mutex
+	next      int
+	// begun are the runs in the order in which they began, running how many of each namespace do now, most how many did.
+	begun         []string
+	running, most map[string]int
+}
+
+const known = 100 * time.Millisecond
+
+// start lets the worker execute so many runs at once until the test ends. It lives in a synctest bubble.
+func (f *fleet) start(t *testing.T, slots int) {
+	t.Helper()
+	f.running, f.most = map[string]int{}, map[string]int{}
+	f.queue.set(func() { f.queue.capacity = slots })
+	ctx, cancel := context.WithCancel(context.Background())
+	var working sync.WaitGroup
+	t.Cleanup(func() { cancel(); working.Wait() })
+	for range slots {
+		working.Go(func() {
+			for ctx.Err() == nil {
+				item, n, ok := f.take()
+				if !ok {
+					rest(10 * time.Millisecond)
+					continue
+				}
+				rest(known)
+				f.admission.Want(item, "w1")
+				rest(time.Duration(8+n%5) * time.Second) // so that slots come free one after the other
+				f.mu.Lock()
+				f.running[item.Namespace]--
+				f.mu.Unlock()
+				working.Go(func() {
+					rest(known)
+					f.admission.Done(nameOf(item.Namespace + "/" + item.RunName))
+				})
+			}
+		})
+	}
+}
+
+// rest lets time go by in a goroutine of a bubble.
+func rest(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // called in bubbles only: no real time
+}
+
+func (f *fleet) take() (item worker.Item, n int, ok bool) {
+	f.queue.mu.Lock()
+	defer f.queue.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.next == len(f.queue.items) {
+		return item, 0, false
+	}
+	item = f.queue.items[f.next] // it stays on the queue, as one that a worker holds
+	f.next++
+	f.begun = append(f.begun, item.RunName)
+	f.running[item.Namespace]++
+	f.most[item.Namespace] = max(f.most[item.Namespace], f.running[item.Namespace])
+	return item, f.next, true
+}
+
+// since lists the runs that began after the first n.
+func (f *fleet) since(n int) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.begun[n:])
+}
+
+// TestAThousandRunsDelayNobody lets the first run of a namespace begin after one of another namespace that wants a thousand,
+// at most, holds a namespace to its cap, and leaves no slot idle that may be used.
+func TestAThousandRunsDelayNobody(t *testing.T) {
+	const slots = 6
+	cases := map[string]struct {
+		limits map[string]int
+		// most is how many runs of big are executed at once.
+		most int
+	}{
+		"without a cap": {most: slots},
+		"with a cap":    {limits: map[string]int{"big": 4}, most: 4},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, queue := admit(t, tc.limits)
+				f := &fleet{admission: a, queue: queue}
+				f.start(t, slots)
+				for i := range 1000 {
+					a.Want(itemOf(fmt.Sprintf("big/big-%d", i)), "")
+				}
+				for i := range 8 {
+					pass(time.Duration(7+3*i) * time.Second)
+					before := len(f.since(0))
+					first := fmt.Sprintf("first-%d", i)
+					a.Want(itemOf(fmt.Sprintf("ns%d/%s", i, first)), "")
+					pass(15 * time.Second)
+					if at := slices.Index(f.since(before), first); at < 0 || at > 1 {
+						t.Errorf("the first run of ns%d begins at place %d of %v", i, at, f.since(before))
+					}
+				}
+				if f.most["big"] != tc.most {
+					t.Errorf("%d runs of big at once, want %d", f.most["big"], tc.most)
+				}
+				before := len(f.since(0))
+				pass(200 * time.Second)
+				// A run takes ten seconds at an average.
+				if n, ideal := len(f.since(before)), tc.most*20; n < ideal*9/10 || n > ideal+slots {
+					t.Errorf("%d runs began within 200 s, want about %d", n, ideal)
+				}
+			})
+		})
+	}
+}
+
+// TestARunThatIsStuckOnTheQueue does not keep the others of its namespace from it for ever, though all slots are taken.
+func TestARunThatIsStuckOnTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, queue := admit(t, nil)
+		queue.set(func() { queue.capacity = 1 })
+		a.Want(itemOf("other/busy"), "w1")
+		a.Want(itemOf("ns/stuck"), "")
+		pass(time.Second)
+		a.Want(itemOf("ns/second"), "")
+		pass(time.Second)
+		if got := queue.names(); slices.Contains(got, "second run") {
+			t.Errorf("queue %v: there is no room for a second run", got)
+		}
+		pass(stuckAfter * resync)
+		if got := queue.names(); !slices.Contains(got, "second run") {
+			t.Errorf("queue %v: one that is stuck keeps the others away", got)
 		}
 	})
 }

@@ -1,12 +1,12 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -129,7 +129,9 @@ type fakeQueue struct {
 	added     int
 	lastAdded time.Time
 	alive     map[string]bool
-	err       error
+	// capacity is how many runs each of them executes at once; 0 for very many.
+	capacity int
+	err      error
 	// hang lets every call wait until its context ends; deaf lets the question who lives fail.
 	hang, deaf bool
 }
@@ -186,7 +188,7 @@ func (q *fakeQueue) Has(ctx context.Context, namespace, runUID string) (bool, er
 	return slices.ContainsFunc(q.items, func(item worker.Item) bool { return item.Namespace == namespace && item.RunUID == runUID }), nil
 }
 
-func (q *fakeQueue) Alive(ctx context.Context) (map[string]bool, error) {
+func (q *fakeQueue) Alive(ctx context.Context) (map[string]int, error) {
 	if err := q.answer(ctx); err != nil {
 		return nil, err
 	}
@@ -195,7 +197,11 @@ func (q *fakeQueue) Alive(ctx context.Context) (map[string]bool, error) {
 	if q.deaf {
 		return nil, errors.New("nobody can tell who lives")
 	}
-	return maps.Clone(q.alive), nil
+	alive := map[string]int{}
+	for id := range q.alive {
+		alive[id] = cmp.Or(q.capacity, 1_000_000)
+	}
+	return alive, nil
 }
 
 func (q *fakeQueue) names() []string {

@@ -214,14 +214,14 @@ func (p *parts) manager() (ctrl.Manager, error) {
 type alive struct{ *natsqueue.Presence }
 
 // Alive implements controllers.Presence.
-func (a alive) Alive(ctx context.Context) (map[string]bool, error) {
+func (a alive) Alive(ctx context.Context) (map[string]int, error) {
 	workers, err := a.Presence.Alive(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[string]bool, len(workers))
-	for id := range workers {
-		out[id] = true
+	out := make(map[string]int, len(workers))
+	for id, worker := range workers {
+		out[id] = worker.Capacity
 	}
 	return out, nil
 }
