@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"time"
 
-	"github.com/agentloop/agentloop/cmd/internal/options"
 	"github.com/agentloop/agentloop/pkg/archive"
 )
 
@@ -24,12 +22,9 @@ The controllers do the same by themselves when the stream fills (--archive-above
 
 // archiveRequest is what the command line says.
 type archiveRequest struct {
-	namespace, session string
-	remove             bool
-	timeout            time.Duration
-	nats               options.NATS
-	store              options.Store
-	logging            options.Logging
+	storedSession
+	remove  bool
+	timeout time.Duration
 }
 
 func parseArchive(args []string, stderr io.Writer) (archiveRequest, error) {
@@ -40,23 +35,10 @@ func parseArchive(args []string, stderr io.Writer) (archiveRequest, error) {
 		fmt.Fprint(stderr, archiveUsage, "\nFlags:\n")
 		fs.PrintDefaults()
 	}
-	fs.StringVar(&r.namespace, "namespace", "", "namespace of the session")
-	fs.StringVar(&r.session, "session", "", "name of the session, or UID of its history (status.storageUID)")
+	r.bind(fs)
 	fs.BoolVar(&r.remove, "remove", false, "remove from the event stream what is archived")
 	fs.DurationVar(&r.timeout, "timeout", 30*time.Minute, "how long it may take")
-	r.nats.Bind(fs)
-	r.store.Bind(fs)
-	r.logging.Bind(fs)
-	if err := fs.Parse(args); err != nil {
-		return r, err
-	}
-	switch {
-	case fs.NArg() > 0:
-		return r, fmt.Errorf("unknown argument %q; see manager archive --help", fs.Arg(0))
-	case r.namespace == "" || r.session == "":
-		return r, errors.New("--namespace and --session are needed; see manager archive --help")
-	}
-	return r, nil
+	return r, r.parse(fs, args)
 }
 
 // archiveCommand archives one session and prints what was done.
@@ -67,25 +49,13 @@ func archiveCommand(ctx context.Context, args []string, stdout, stderr io.Writer
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	found, err := findHistory(ctx, r.namespace, r.session)
+	o, err := r.open(ctx, "agentloop-archive")
 	if err != nil {
 		return err
 	}
-	logger, err := r.logging.Logger()
-	if err != nil {
-		return err
-	}
-	store, err := r.store.Open(logger)
-	if err != nil {
-		return err
-	}
-	nc, log, err := r.nats.Connect("agentloop-archive", logger)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	a := &archive.Archiver{Log: log, Trimmer: log, Store: store, Archives: store}
-	result, err := a.Session(ctx, found.scope, r.remove)
+	defer o.close()
+	a := &archive.Archiver{Log: o.log, Trimmer: o.log, Store: o.store, Archives: o.store}
+	result, err := a.Session(ctx, o.scope, r.remove)
 	if err != nil {
 		return err
 	}

@@ -3,14 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/agentloop/agentloop/cmd/internal/options"
-	"github.com/agentloop/agentloop/pkg/archive"
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/sweep"
 )
@@ -28,13 +26,10 @@ output, and the last line is the sum.
 
 // sweepRequest is what the command line says.
 type sweepRequest struct {
-	namespace, session string
-	apply              bool
-	grace, settle      time.Duration
-	timeout            time.Duration
-	nats               options.NATS
-	store              options.Store
-	logging            options.Logging
+	storedSession
+	apply         bool
+	grace, settle time.Duration
+	timeout       time.Duration
 }
 
 func parseSweep(args []string, stderr io.Writer) (sweepRequest, error) {
@@ -45,24 +40,15 @@ func parseSweep(args []string, stderr io.Writer) (sweepRequest, error) {
 		fmt.Fprint(stderr, sweepUsage, "\nFlags:\n")
 		fs.PrintDefaults()
 	}
-	fs.StringVar(&r.namespace, "namespace", "", "namespace of the session")
-	fs.StringVar(&r.session, "session", "", "name of the session, or UID of its history (status.storageUID)")
+	r.bind(fs)
 	fs.BoolVar(&r.apply, "apply", false, "remove what nothing refers to")
 	fs.DurationVar(&r.grace, "grace", cas.MinGrace, "age from which an object may be removed, at least 24h")
 	fs.DurationVar(&r.settle, "settle", 30*time.Second, "how long the sweep waits after a removal before it looks whether the session was used meanwhile")
 	fs.DurationVar(&r.timeout, "timeout", time.Hour, "how long it may take")
-	r.nats.Bind(fs)
-	r.store.Bind(fs)
-	r.logging.Bind(fs)
-	if err := fs.Parse(args); err != nil {
+	if err := r.parse(fs, args); err != nil {
 		return r, err
 	}
-	switch {
-	case fs.NArg() > 0:
-		return r, fmt.Errorf("unknown argument %q; see manager sweep --help", fs.Arg(0))
-	case r.namespace == "" || r.session == "":
-		return r, errors.New("--namespace and --session are needed; see manager sweep --help")
-	case r.grace < cas.MinGrace:
+	if r.grace < cas.MinGrace {
 		return r, fmt.Errorf("--grace=%s: use %s or more; a writer may still refer to an object that is younger", r.grace, cas.MinGrace)
 	}
 	return r, nil
@@ -76,35 +62,23 @@ func sweepCommand(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	found, err := findHistory(ctx, r.namespace, r.session)
+	o, err := r.open(ctx, "agentloop-sweep")
 	if err != nil {
 		return err
 	}
-	logger, err := r.logging.Logger()
-	if err != nil {
-		return err
-	}
-	store, err := r.store.Open(logger)
-	if err != nil {
-		return err
-	}
-	nc, log, err := r.nats.Connect("agentloop-sweep", logger)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	history, err := archive.Over(log, store, logger)
+	defer o.close()
+	history, err := o.whole()
 	if err != nil {
 		return err
 	}
 	lines := json.NewEncoder(stdout)
 	s := &sweep.Sweep{
-		Log: history, Store: store, Scope: found.scope, Grace: r.grace, Apply: r.apply, Settle: r.settle, Sleep: options.Sleep,
-		Report: func(o sweep.Orphan) error {
+		Log: history, Store: o.store, Scope: o.scope, Grace: r.grace, Apply: r.apply, Settle: r.settle, Sleep: options.Sleep,
+		Report: func(found sweep.Orphan) error {
 			return lines.Encode(struct {
 				Type string `json:"type"`
 				sweep.Orphan
-			}{"orphan", o})
+			}{"orphan", found})
 		},
 	}
 	result, err := s.Run(ctx)
