@@ -43,25 +43,12 @@ const settled = 3 * time.Second
 
 // measureLoad runs many runs at once on a real installation with one worker: how much longer than the model itself they
 // take, how often agentloop writes to the API server, and how large its status objects get.
-func measureLoad(ctx context.Context, c config, say func(string, ...any)) (figures []Figure, err error) {
-	dir, err := os.MkdirTemp("", "agentloop-bench-")
-	if err != nil {
-		return nil, err
-	}
-	w, err := startWorld(ctx, c.load, world.Options{
-		Dir: dir, Progress: say, ManagerFlags: []string{"--log-level=info", fmt.Sprintf("--max-concurrent-runs=%d", c.load.runs)},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%w; logs are kept in %s", err, dir)
-	}
-	defer func() {
-		err = errors.Join(err, w.Stop())
-		if err != nil || c.load.keep {
-			say("logs are kept in %s", dir)
-			return
-		}
-		err = os.RemoveAll(dir)
-	}()
+func measureLoad(ctx context.Context, c config, say func(string, ...any)) ([]Figure, error) {
+	opts := world.Options{ManagerFlags: []string{"--log-level=info", fmt.Sprintf("--max-concurrent-runs=%d", c.load.runs)}}
+	return inWorld(ctx, c.load, opts, say, func(w *world.World) ([]Figure, error) { return loadIn(ctx, w, c, say) })
+}
+
+func loadIn(ctx context.Context, w *world.World, c config, say func(string, ...any)) ([]Figure, error) {
 	b, err := newLoadBench(ctx, w, c.load)
 	if err != nil {
 		return nil, err
@@ -102,6 +89,29 @@ func loadFigures(c loadConfig, rounds []round) []Figure {
 		figure("load", "largest status of a run", "bytes", of(func(r round) float64 { return float64(r.runStatus) })...).atMost(4096),
 		figure("load", "largest status of a session", "bytes", of(func(r round) float64 { return float64(r.sessionStatus) })...).atMost(4096),
 	}
+}
+
+// inWorld measures in an installation of its own. Its logs are kept when something went wrong.
+func inWorld(
+	ctx context.Context, c loadConfig, opts world.Options, say func(string, ...any), measure func(*world.World) ([]Figure, error),
+) (figures []Figure, err error) {
+	dir, err := os.MkdirTemp("", "agentloop-bench-")
+	if err != nil {
+		return nil, err
+	}
+	opts.Dir, opts.Progress = dir, say
+	w, err := startWorld(ctx, c, opts)
+	if err != nil {
+		return nil, fmt.Errorf("%w; logs are kept in %s", err, dir)
+	}
+	defer func() {
+		if err = errors.Join(err, w.Stop()); err != nil || c.keep {
+			say("logs are kept in %s", dir)
+			return
+		}
+		err = os.RemoveAll(dir)
+	}()
+	return measure(w)
 }
 
 // startWorld starts an installation out of what was built.

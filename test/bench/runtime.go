@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -36,35 +35,14 @@ func measureRuntime(ctx context.Context, c config, say func(string, ...any)) ([]
 		{"live", []string{"--max-concurrent-runs=1000", "--drain-timeout=1s", "--pprof-address=" + liveProfiles}, measureLive},
 		{"scale", []string{"--role=controllers"}, measureScale},
 	} {
-		got, err := inWorld(ctx, c.load, part.flags, say, part.measure)
+		opts := world.Options{ManagerFlags: append([]string{"--log-level=info"}, part.flags...)}
+		got, err := inWorld(ctx, c.load, opts, say, func(w *world.World) ([]Figure, error) { return part.measure(ctx, w, c.load, say) })
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", part.name, err)
 		}
 		figures = append(figures, got...)
 	}
 	return figures, nil
-}
-
-// inWorld measures in an installation of its own.
-func inWorld(
-	ctx context.Context, c loadConfig, flags []string, say func(string, ...any), measure func(context.Context, *world.World, loadConfig, func(string, ...any)) ([]Figure, error),
-) (figures []Figure, err error) {
-	dir, err := os.MkdirTemp("", "agentloop-bench-")
-	if err != nil {
-		return nil, err
-	}
-	w, err := startWorld(ctx, c, world.Options{Dir: dir, Progress: say, ManagerFlags: append([]string{"--log-level=info"}, flags...)})
-	if err != nil {
-		return nil, fmt.Errorf("%w; logs are kept in %s", err, dir)
-	}
-	defer func() {
-		if err = errors.Join(err, w.Stop()); err != nil || c.keep {
-			say("logs are kept in %s", dir)
-			return
-		}
-		err = os.RemoveAll(dir)
-	}()
-	return measure(ctx, w, c, say)
 }
 
 const (

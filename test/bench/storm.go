@@ -35,24 +35,15 @@ const stormLimit = 20 * time.Minute
 
 // measureStorm makes many runs at once in many namespaces, for one manager whose memory is limited by the kernel: how many
 // come to their end, how long that takes, and what memory the manager needs.
-func measureStorm(ctx context.Context, c config, say func(string, ...any)) (figures []Figure, err error) {
-	dir, err := os.MkdirTemp("", "agentloop-bench-")
-	if err != nil {
-		return nil, err
+func measureStorm(ctx context.Context, c config, say func(string, ...any)) ([]Figure, error) {
+	opts := world.Options{ManagerFlags: []string{"--log-level=warn"}}
+	if c.storm.memory > 0 {
+		opts.ManagerEnv = []string{fmt.Sprintf("GOMEMLIMIT=%d", c.storm.memory*9/10)}
 	}
-	w, err := startWorld(ctx, c.load, world.Options{
-		Dir: dir, Progress: say, ManagerFlags: []string{"--log-level=warn"}, ManagerEnv: []string{fmt.Sprintf("GOMEMLIMIT=%d", c.storm.memory*9/10)},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%w; logs are kept in %s", err, dir)
-	}
-	defer func() {
-		if err = errors.Join(err, w.Stop()); err != nil || c.load.keep {
-			say("logs are kept in %s", dir)
-			return
-		}
-		err = os.RemoveAll(dir)
-	}()
+	return inWorld(ctx, c.load, opts, say, func(w *world.World) ([]Figure, error) { return stormIn(ctx, w, c, say) })
+}
+
+func stormIn(ctx context.Context, w *world.World, c config, say func(string, ...any)) (figures []Figure, err error) {
 	b, err := newLoadBench(ctx, w, loadConfig{runs: c.storm.runs, turns: 1, delay: c.storm.delay})
 	if err != nil {
 		return nil, err
@@ -60,9 +51,9 @@ func measureStorm(ctx context.Context, c config, say func(string, ...any)) (figu
 	defer b.observer.stop()
 	pid := w.Manager.PID()
 	if c.storm.memory > 0 {
-		release, err := confine(pid, c.storm.memory)
-		if err != nil {
-			return nil, err
+		release, limited := confine(pid, c.storm.memory)
+		if limited != nil {
+			return nil, limited
 		}
 		defer func() { err = errors.Join(err, release()) }()
 	}
@@ -82,11 +73,15 @@ func measureStorm(ctx context.Context, c config, say func(string, ...any)) (figu
 		return nil, err
 	}
 	total := c.storm.namespaces * c.storm.runs
+	memory := figure("storm", "most memory of the manager (VmHWM)", "MiB", float64(most)/(1<<20))
+	if c.storm.memory > 0 {
+		memory = memory.atMost(float64(c.storm.memory) / (1 << 20))
+	}
 	return []Figure{
 		figure("storm", fmt.Sprintf("runs that completed, of %d in %d namespaces", total, c.storm.namespaces), "", float64(got.completed)).atLeast(float64(total)),
 		figure("storm", "time from the first creation to the last end", "s", got.wall.Seconds()),
 		figure("storm", "runs a second", "", float64(got.completed)/got.wall.Seconds()),
-		figure("storm", "most memory of the manager (VmHWM)", "MiB", float64(most)/(1<<20)).atMost(float64(c.storm.memory) / (1 << 20)),
+		memory,
 		figure("storm", "processor time of the manager for each run", "ms", float64(cpu.Milliseconds())/float64(total)),
 	}, nil
 }

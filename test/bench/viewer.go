@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"time"
 
@@ -30,23 +29,11 @@ func (c *viewerConfig) bind(fs *flag.FlagSet) {
 }
 
 // measureViewer reads made-up sessions through the viewer's binary, over the real API server, NATS and S3.
-func measureViewer(ctx context.Context, c config, say func(string, ...any)) (figures []Figure, err error) {
-	dir, err := os.MkdirTemp("", "agentloop-bench-")
-	if err != nil {
-		return nil, err
-	}
-	w, err := startWorld(ctx, c.load, world.Options{Dir: dir, NATSSync: "2m", Progress: say})
-	if err != nil {
-		return nil, fmt.Errorf("%w; logs are kept in %s", err, dir)
-	}
-	defer func() {
-		err = errors.Join(err, w.Stop())
-		if err != nil || c.load.keep {
-			say("logs are kept in %s", dir)
-			return
-		}
-		err = os.RemoveAll(dir)
-	}()
+func measureViewer(ctx context.Context, c config, say func(string, ...any)) ([]Figure, error) {
+	return inWorld(ctx, c.load, world.Options{NATSSync: "2m"}, say, func(w *world.World) ([]Figure, error) { return viewerIn(ctx, w, c, say) })
+}
+
+func viewerIn(ctx context.Context, w *world.World, c config, say func(string, ...any)) (figures []Figure, err error) {
 	b, err := newViewerBench(ctx, w, c.viewer)
 	if err != nil {
 		return nil, err
