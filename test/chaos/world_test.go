@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -24,7 +23,6 @@ import (
 	"github.com/agentloop/agentloop/pkg/runevent"
 	"github.com/agentloop/agentloop/pkg/runevent/natslog"
 	"github.com/agentloop/agentloop/pkg/session"
-	"github.com/agentloop/agentloop/test/services"
 	"github.com/agentloop/agentloop/test/world"
 )
 
@@ -46,52 +44,18 @@ var shared struct {
 	serial int
 }
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "agentloop-chaos-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	for _, needed := range []string{"KUBEBUILDER_ASSETS", services.FolderVariable} {
-		if os.Getenv(needed) == "" {
-			fmt.Fprintf(os.Stderr, "%s is not set: run this with `make chaos`\n", needed)
-			return 1
-		}
-	}
-	if err := start(dir); err != nil {
-		fmt.Fprintln(os.Stderr, "the world does not start:", err)
-		return 1
-	}
-	code := m.Run()
-	if err := shared.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop the world:", err)
-		code = 1
-	}
-	if code == 0 {
-		_ = os.RemoveAll(dir) // a failed run leaves its logs
-	} else {
-		fmt.Fprintln(os.Stderr, "logs are kept in", dir)
-	}
-	return code
+func TestMain(m *testing.M) {
+	os.Exit(world.Suite{
+		Name: "chaos", Target: "chaos", Run: m.Run, Ready: ready,
+		Options: world.Options{ManagerFlags: []string{
+			"--role=controllers", "--ack-wait=" + ackWait.String(), "--heartbeat=300ms", "--presence-ttl=1s", "--heads-interval=50ms", "--drain-timeout=1s",
+		}},
+	}.Main())
 }
 
-func start(dir string) error {
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		return err
-	}
-	shared.World, err = world.Start(context.Background(), world.Options{
-		Root: root, Dir: dir, Assets: os.Getenv("KUBEBUILDER_ASSETS"), Programs: os.Getenv(services.FolderVariable), Bin: filepath.Join(root, "bin"),
-		Progress: func(format string, args ...any) { fmt.Fprintf(os.Stderr, "world: "+format+"\n", args...) },
-		ManagerFlags: []string{
-			"--role=controllers", "--ack-wait=" + ackWait.String(), "--heartbeat=300ms", "--presence-ttl=1s", "--heads-interval=50ms", "--drain-timeout=1s",
-		},
-	})
-	if err != nil {
-		return err
-	}
+// ready opens what the tests look at the world with.
+func ready(w *world.World) (err error) {
+	shared.World = w
 	scheme := runtime.NewScheme()
 	if err := api.AddToScheme(scheme); err != nil {
 		return err

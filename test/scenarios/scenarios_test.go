@@ -15,53 +15,24 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/agentloop/agentloop/test/services"
 	"github.com/agentloop/agentloop/test/world"
 )
 
 // shared is the world of all scripts; serial ones restart its parts.
 var shared *world.World
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "agentloop-scenarios-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	for _, needed := range []string{"KUBEBUILDER_ASSETS", services.FolderVariable} {
-		if os.Getenv(needed) == "" {
-			fmt.Fprintf(os.Stderr, "%s is not set: run the scenarios with `make test-scenarios`\n", needed)
-			return 1
-		}
-	}
-	shared, err = world.Start(context.Background(), world.Options{
-		Root: root, Dir: dir, Assets: os.Getenv("KUBEBUILDER_ASSETS"), Programs: os.Getenv(services.FolderVariable), Bin: filepath.Join(root, "bin"),
-		Progress:     func(format string, args ...any) { fmt.Fprintf(os.Stderr, "world: "+format+"\n", args...) },
-		ManagerFlags: []string{"--ack-wait=4s", "--heartbeat=500ms", "--presence-ttl=4s", "--heads-interval=50ms", "--drain-timeout=2s"},
-		Faults:       true,
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "the world does not start:", err)
-		return 1
-	}
-	code := m.Run()
-	if err := shared.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop the world:", err)
-		code = 1
-	}
-	if code == 0 {
-		_ = os.RemoveAll(dir) // a failed run leaves its logs
-	} else {
-		fmt.Fprintln(os.Stderr, "logs are kept in", dir)
-	}
-	return code
+func TestMain(m *testing.M) {
+	os.Exit(world.Suite{
+		Name: "scenarios", Target: "test-scenarios", Run: m.Run,
+		Options: world.Options{
+			ManagerFlags: []string{"--ack-wait=4s", "--heartbeat=500ms", "--presence-ttl=4s", "--heads-interval=50ms", "--drain-timeout=2s"},
+			Faults:       true,
+		},
+		Ready: func(w *world.World) error {
+			shared = w
+			return nil
+		},
+	}.Main())
 }
 
 // TestScenarios runs the scripts that share the world.
