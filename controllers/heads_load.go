@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/cas"
@@ -218,18 +217,7 @@ func (r *reading) answer(ctx context.Context, ref cas.MessageRef) (string, error
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", session.ErrFormat, err)
 	}
-	return beginning(answer.PlainText(), previewBytes), nil
-}
-
-// beginning is at most limit bytes of text, cut between two characters.
-func beginning(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
+	return message.Beginning(answer.PlainText(), previewBytes), nil
 }
 
 // advance reads the tail of a stream whose state is kept, and opens one whose state is not, or whose tail does not fit: it

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/message"
@@ -62,6 +61,9 @@ func (l *loop) delegate(ctx context.Context, answer answered, calls []message.Bl
 
 func (l *loop) delegateOne(ctx context.Context, answer answered, call message.Block) error {
 	want, subagent, complaint := l.task(call)
+	if l.deps.Children == nil { // another program began the run
+		complaint = "Tasks cannot be delegated here."
+	}
 	if complaint != "" {
 		_, err := l.settled(ctx, answer, call, complaint)
 		return err
@@ -248,10 +250,8 @@ func (l *loop) childEnded(ctx context.Context, answer answered, call message.Blo
 		result.Content = message.Text("The subagent finished without a text.")
 	default:
 		var shown string
-		if shown, whole = cutAnswer(end.text, call.ID); whole != "" {
-			end.text = shown
-		}
-		result.Content = message.Text(end.text)
+		shown, whole = cutAnswer(end.text, call.ID)
+		result.Content = message.Text(shown)
 	}
 	ref, err := l.keepWhole(saving, whole, &result)
 	if err != nil {
@@ -266,11 +266,9 @@ func cutAnswer(text, callID string) (shown, whole string) {
 	if len(text) <= maxDelegated {
 		return text, ""
 	}
-	end := maxDelegated
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return fmt.Sprintf("%s\n\n[Cut: the first %d of %d bytes are shown. read_result with callId %q and offset %d reads on.]", text[:end], end, len(text), callID, end), text
+	kept := message.Beginning(text, maxDelegated)
+	mark := fmt.Sprintf("\n\n[Cut: the first %d of %d bytes are shown. read_result with callId %q and offset %d reads on.]", len(kept), len(text), callID, len(kept))
+	return kept + mark, text
 }
 
 func childEvent(kind runevent.Type, answer answered, child Child) runevent.Event {

@@ -167,6 +167,16 @@ func TestDelegationIsRefused(t *testing.T) {
 	}
 }
 
+// TestNobodyToDelegateTo goes on with a run whose tools another program declared.
+func TestNobodyToDelegateTo(t *testing.T) {
+	w, _, run := delegating(t, "writer: w")
+	w.children = nil
+	w.mustFinish(run)
+	if diff := cmp.Diff([]string{"Tasks cannot be delegated here."}, w.results()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestChildrenThatFail(t *testing.T) {
 	w, n, run := delegating(t, "reviewer: a", "writer: b", "writer: c")
 	w.mustWait(run)

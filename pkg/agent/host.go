@@ -72,14 +72,7 @@ func (l *loop) keepWhole(ctx context.Context, text string, result *message.Messa
 		return nil, nil //nolint:nilnil // said above
 	}
 	text = strings.ToValidUTF8(text, string(utf8.RuneError))
-	if len(text) > maxWhole {
-		end := maxWhole
-		for !utf8.RuneStart(text[end]) {
-			end--
-		}
-		text = text[:end]
-	}
-	ref, err := l.save(ctx, cas.MediaBlob, []byte(text))
+	ref, err := l.save(ctx, cas.MediaBlob, []byte(message.Beginning(text, maxWhole)))
 	if err != nil {
 		return nil, err
 	}

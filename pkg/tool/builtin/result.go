@@ -57,7 +57,7 @@ func page(text string, offset, limit int) (start, end int) {
 	for start > 0 && !utf8.RuneStart(text[start]) {
 		start--
 	}
-	end = start + len(prefix(text[start:], limit))
+	end = start + len(message.Beginning(text[start:], limit))
 	if end == start {
 		_, size := utf8.DecodeRuneInString(text[start:])
 		end = start + size

@@ -15,7 +15,6 @@ import (
 	"io"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/message"
@@ -168,16 +167,4 @@ func arguments(call tool.Call, into any) (complaint string) {
 		return fmt.Sprintf("The argument %s cannot be a %.32s. Send the call again with arguments as declared.", wrong.Field, wrong.Value)
 	}
 	return "The arguments do not fit the tool's schema. Send the call again with arguments as declared."
-}
-
-// prefix is the longest beginning of s that has at most limit bytes and ends between two characters.
-func prefix(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	end := max(0, limit)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end]
 }

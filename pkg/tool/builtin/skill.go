@@ -126,7 +126,7 @@ func (s *set) whole(call tool.Call, text string, about loaded) (tool.Result, err
 		mark := func(kept int) string {
 			return fmt.Sprintf("\n\n[Cut: the first %d of %d bytes are shown.%s]", kept, len(text), tool.ReadOn(ReadResult, call.ID, kept))
 		}
-		head := prefix(text, MaxResult-len(mark(len(text))))
+		head := message.Beginning(text, MaxResult-len(mark(len(text))))
 		out.Content, out.Whole = message.Text(head+mark(len(head))), text
 	}
 	return out, nil

@@ -11,9 +11,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"modernc.org/quickjs"
+
+	"github.com/agentloop/agentloop/pkg/message"
 )
 
 // ChildArgument is the only argument of the program when it is the interpreter process.
@@ -234,14 +235,14 @@ func (c *child) finish(args []any) (any, error) {
 	stack, _ := args[2].(string)
 	number, _ := args[3].(int)
 	if ok {
-		cut := cutText(text, c.limits.ResultBytes)
+		cut := message.Beginning(text, c.limits.ResultBytes)
 		c.done = &doneFrame{Value: cut, ValueBytes: len(cut)}
 		if len(cut) < len(text) || number > len(text) {
 			c.done.ValueBytes = max(number, len(text))
 		}
 		return nil, nil //nolint:nilnil // undefined
 	}
-	c.done = &doneFrame{Error: place(cutText(text, 4096), stack, number)}
+	c.done = &doneFrame{Error: place(message.Beginning(text, 4096), stack, number)}
 	return nil, nil //nolint:nilnil // undefined
 }
 
@@ -250,7 +251,7 @@ func (c *child) log(args []any) (any, error) {
 	text, _ := args[0].(string)
 	c.logBytes += len(text) + 1
 	if room := c.limits.LogBytes - c.logs.Len(); room > 0 {
-		c.logs.WriteString(cutText(text+"\n", room))
+		c.logs.WriteString(message.Beginning(text+"\n", room))
 	}
 	return nil, nil //nolint:nilnil // undefined
 }
@@ -275,15 +276,4 @@ func place(text, stack string, line int) string {
 		}
 	}
 	return text
-}
-
-// cutText is the longest beginning of s with at most limit bytes that ends between two characters.
-func cutText(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
 }

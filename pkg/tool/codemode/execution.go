@@ -349,7 +349,7 @@ func resultText(content message.Content) string {
 
 // result is what the model gets.
 func (e *execution) result(done doneFrame) tool.Result {
-	value, cutValue := cutText(strings.ToValidUTF8(done.Value, "\uFFFD"), e.limits.ResultBytes), done.ValueBytes > e.limits.ResultBytes
+	value, cutValue := message.Beginning(strings.ToValidUTF8(done.Value, "\uFFFD"), e.limits.ResultBytes), done.ValueBytes > e.limits.ResultBytes
 	text := value
 	switch {
 	case done.Error != "":
@@ -360,7 +360,7 @@ func (e *execution) result(done doneFrame) tool.Result {
 	if cutValue {
 		text += fmt.Sprintf("\n\n[Cut: the result has %d bytes, the first %d are shown. Return less.]", done.ValueBytes, len(value))
 	}
-	if logs := cutText(strings.ToValidUTF8(done.Logs, "\uFFFD"), e.limits.LogBytes); logs != "" {
+	if logs := message.Beginning(strings.ToValidUTF8(done.Logs, "\uFFFD"), e.limits.LogBytes); logs != "" {
 		text += "\n\nconsole:\n" + strings.TrimSuffix(logs, "\n")
 		if done.LogBytes > e.limits.LogBytes {
 			text += fmt.Sprintf("\n[Cut: the console has %d bytes.]", done.LogBytes)

@@ -102,7 +102,7 @@ func declaration(all []callable) message.Tool {
 		for i, server := range servers {
 			servers[i] = fmt.Sprintf("tools.%s (%d functions)", server, counts[server])
 		}
-		listed = cutText("There are "+strings.Join(servers, ", "), maxListed) + "; find functions with searchTools."
+		listed = message.Beginning("There are "+strings.Join(servers, ", "), maxListed) + "; find functions with searchTools."
 	}
 	return message.Tool{
 		Name: ToolName,

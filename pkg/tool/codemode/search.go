@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/agentloop/agentloop/pkg/message"
 )
 
 const (
@@ -70,7 +72,7 @@ func shorten(s string) string {
 	if len(s) <= maxSummary {
 		return s
 	}
-	return cutText(s, maxSummary) + "…"
+	return message.Beginning(s, maxSummary) + "…"
 }
 
 // describe is the tool of a name, or why there is none.
@@ -87,5 +89,5 @@ func describe(all []callable, name string) (described, string) {
 			Name: c.name(), Description: c.definition.Description, Parameters: c.definition.Parameters, ReadOnly: c.definition.ReadOnly, CallDirectly: c.refusal,
 		}, ""
 	}
-	return described{}, fmt.Sprintf("There is no tool named %q. searchTools finds them.", cutText(name, 200))
+	return described{}, fmt.Sprintf("There is no tool named %q. searchTools finds them.", message.Beginning(name, 200))
 }

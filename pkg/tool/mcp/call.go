@@ -44,7 +44,7 @@ func (s *Set) Call(ctx context.Context, call tool.Call, onProgress func(text str
 	}
 	e := s.byName[call.Name]
 	if e == nil {
-		return refusal(tool.Audit{}, fmt.Sprintf("There is no tool named %q.", cutText(call.Name, maxRemoteName))), nil
+		return refusal(tool.Audit{}, fmt.Sprintf("There is no tool named %q.", message.Beginning(call.Name, maxRemoteName))), nil
 	}
 	audit := tool.Audit{Server: e.definition.Server, Tool: e.definition.RemoteName}
 	if e.server == nil {
@@ -78,7 +78,7 @@ func (e *entry) arguments(raw json.RawMessage) (json.RawMessage, string) {
 	e.once.Do(func() { e.checker = newChecker(e.definition.Parameters) })
 	if complaints := e.checker.complaints(raw); len(complaints) > 0 {
 		text := "The arguments do not fit the tool's parameters. The call was not run. Correct them and call again:\n- " + strings.Join(complaints, "\n- ")
-		return nil, cutText(strings.ToValidUTF8(text, "\uFFFD"), maxServerText)
+		return nil, message.Beginning(strings.ToValidUTF8(text, "\uFFFD"), maxServerText)
 	}
 	return raw, ""
 }

@@ -3,6 +3,8 @@ package mcp
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/agentloop/agentloop/pkg/message"
 )
 
 // shortestSecret is the length from which a secret is blanked: shorter ones occur in any text by chance.
@@ -50,21 +52,5 @@ func (r redactor) short(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
-	return cutText(s, limit-len("…")) + "…"
+	return message.Beginning(s, limit-len("…")) + "…"
 }
-
-// cutText returns the longest prefix of at most limit bytes that ends between two characters.
-func cutText(s string, limit int) string {
-	if limit <= 0 {
-		return ""
-	}
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !isRuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
-}
-
-func isRuneStart(b byte) bool { return b&0xC0 != 0x80 }

@@ -132,7 +132,7 @@ func (c *converter) item(item wireContent) {
 	case "resource":
 		c.resource(item.Resource)
 	default:
-		c.text(fmt.Sprintf("[content of the unknown type %q]", cutText(item.Type, 64)))
+		c.text(fmt.Sprintf("[content of the unknown type %q]", message.Beginning(item.Type, 64)))
 	}
 }
 
@@ -151,7 +151,7 @@ func (c *converter) text(s string) {
 }
 
 func (c *converter) omitted(kind, media string, size int, why string) {
-	c.text(fmt.Sprintf("[%s %s of %d bytes: %s]", kind, cutText(media, 64), size, why))
+	c.text(fmt.Sprintf("[%s %s of %d bytes: %s]", kind, message.Beginning(media, 64), size, why))
 }
 
 func (c *converter) resource(r *wireResource) {
@@ -249,7 +249,7 @@ func (c *converter) cut() *truncated {
 	for _, b := range c.blocks {
 		if b.Type == message.BlockText {
 			whole := len(b.Text)
-			b.Text = cutText(b.Text, left)
+			b.Text = message.Beginning(b.Text, left)
 			kept, left = kept+len(b.Text), left-len(b.Text)
 			if !cut {
 				offset += len(b.Text)
