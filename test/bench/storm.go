@@ -8,12 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/test/services"
 	"github.com/agentloop/agentloop/test/world"
 )
 
@@ -57,12 +59,11 @@ func stormIn(ctx context.Context, w *world.World, c config, say func(string, ...
 		}
 		defer func() { err = errors.Join(err, release()) }()
 	}
-	got, err := b.storm(ctx, c.storm, say)
+	watched, stop := whileAlive(ctx, w.Manager)
+	defer stop()
+	got, err := b.storm(watched, c.storm, say)
 	if err != nil {
-		return nil, err
-	}
-	if now := w.Manager.PID(); now != pid {
-		return nil, errors.New("the manager's process ended meanwhile: see its log")
+		return nil, errors.Join(err, context.Cause(watched))
 	}
 	_, most, err := process{pid}.resident()
 	if err != nil {
@@ -86,6 +87,25 @@ func stormIn(ctx context.Context, w *world.World, c config, say func(string, ...
 	}, nil
 }
 
+// errEnded is the cause with which a measurement ends whose process is gone.
+var errEnded = errors.New("the manager's process ended, killed by the kernel if it needed more memory than it may have: see its log")
+
+// whileAlive is a context that ends with a process. stop must be called.
+func whileAlive(ctx context.Context, p *services.Process) (watched context.Context, stop func()) {
+	watched, cancel := context.WithCancelCause(ctx)
+	go func() {
+		for p.Running() {
+			select {
+			case <-time.After(time.Second):
+			case <-watched.Done():
+				return
+			}
+		}
+		cancel(errEnded)
+	}()
+	return watched, func() { cancel(nil) }
+}
+
 // confine lets a process have so much memory and no more: the kernel kills it when it needs more. It needs root.
 func confine(pid int, bytes int64) (release func() error, err error) {
 	name := fmt.Sprintf("agentloop-bench-%d", pid)
@@ -103,7 +123,11 @@ func confine(pid int, bytes int64) (release func() error, err error) {
 		}
 	}
 	return func() error { // the process goes on outside
-		return errors.Join(os.WriteFile(filepath.Join(root, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0), os.Remove(group))
+		err := os.WriteFile(filepath.Join(root, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
+		if errors.Is(err, syscall.ESRCH) { // it has ended
+			err = nil
+		}
+		return errors.Join(err, os.Remove(group))
 	}, nil
 }
 
