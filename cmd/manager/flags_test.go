@@ -40,10 +40,10 @@ func TestAddressFlags(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e := &engine{parts: &parts{config: cfg}}
+			e := (&parts{config: cfg}).engine(nil)
 			var admitted []string
 			for _, name := range []string{"link-local", "loopback", "metadata", "metadata IPv6", "private", "public"} {
-				if e.addresses().Check(netip.MustParseAddr(addresses[name])) == nil {
+				if e.Addresses.Check(netip.MustParseAddr(addresses[name])) == nil {
 					admitted = append(admitted, name)
 				}
 			}
@@ -85,17 +85,17 @@ func TestAllowedAddressesAreCalled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := &engine{parts: &parts{config: cfg, logger: logger}}
-		client, err := e.client(kube.Endpoint{Protocol: provider.APIAnthropicMessages, BaseURL: server.URL, APIKey: "key"})
+		e := (&parts{config: cfg, logger: logger}).engine(nil)
+		client, err := e.Model(kube.Endpoint{Protocol: provider.APIAnthropicMessages, BaseURL: server.URL, APIKey: "key"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(client.Close)
+		t.Cleanup(client.(interface{ Close() }).Close)
 		_, failed := client.Stream(t.Context(), provider.Request{
 			Model: provider.Model{API: provider.APIAnthropicMessages, ID: "m"}, MaxTokens: 1, Guard: func([]byte) error { return nil },
 			Messages: []message.Message{{Role: message.RoleUser, Content: message.Text("hello")}},
 		}, func(provider.Delta) {})
-		_, missing := e.tools(agent.Run{}, []kube.ToolServer{{Name: "tools", URL: server.URL}}).Connect(t.Context(), nil)
+		_, missing := e.Tools(agent.Run{}, []kube.ToolServer{{Name: "tools", URL: server.URL}}).Connect(t.Context(), nil)
 		refused := errors.Is(failed, mcp.ErrAddressRefused) && strings.Contains(missing.Error(), mcp.ErrAddressRefused.Error())
 		if failed == nil || missing == nil || refused != (flags == nil) || (calls == 0) != (flags == nil) {
 			t.Errorf("%v: %d calls, %v, %v", flags, calls, failed, missing)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"time"
+	_ "time/tzdata" // the zones that the tool "now" knows; images without a system have none
 
 	"github.com/go-logr/logr"
 	"github.com/google/uuid"
@@ -23,19 +24,19 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
+	"github.com/agentloop/agentloop/cmd/internal/engine"
 	"github.com/agentloop/agentloop/cmd/internal/options"
 	"github.com/agentloop/agentloop/controllers"
 	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/agent/natscalibration"
 	"github.com/agentloop/agentloop/pkg/agent/natslimits"
 	"github.com/agentloop/agentloop/pkg/archive"
-	"github.com/agentloop/agentloop/pkg/budget"
-	"github.com/agentloop/agentloop/pkg/budget/o200k"
 	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/kube"
 	"github.com/agentloop/agentloop/pkg/runevent/natslog"
 	"github.com/agentloop/agentloop/pkg/tool/builtin"
 	"github.com/agentloop/agentloop/pkg/tool/codemode"
+	"github.com/agentloop/agentloop/pkg/tool/mcp"
 	"github.com/agentloop/agentloop/pkg/worker"
 	"github.com/agentloop/agentloop/pkg/worker/natsqueue"
 )
@@ -54,17 +55,6 @@ type parts struct {
 	presence *natsqueue.Presence
 	// calibrations is what is known of models' real counts.
 	calibrations *natscalibration.Calibrations
-}
-
-// estimator returns the estimator of a name; nil for the default one.
-func estimator(name string) budget.Estimator {
-	switch name {
-	case budget.Scan.Name():
-		return budget.Scan
-	case o200k.Name:
-		return o200k.New()
-	}
-	return nil
 }
 
 // manage runs the chosen role until ctx ends, then stops in order: workers hand their runs back before the connections
@@ -136,6 +126,13 @@ func manage(ctx context.Context, cfg config) error {
 func (p *parts) keep(name string, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		p.logger.Error("background part ended", "part", name, "error", err)
+	}
+}
+
+// engine makes the clients of model endpoints and tool servers; code is nil where no run is executed.
+func (p *parts) engine(code *codemode.Runner) *engine.Engine {
+	return &engine.Engine{
+		Addresses: mcp.AddressPolicy{AllowLoopback: p.allowLoopback, AllowPrivate: p.allowPrivate, Allowed: p.allowAddresses}, Code: code, Logger: p.logger,
 	}
 }
 
@@ -227,12 +224,12 @@ func (a alive) Alive(ctx context.Context) (map[string]int, error) {
 }
 
 func (p *parts) controllers(ctx context.Context, mgr ctrl.Manager) error {
-	source := &kube.Source{Reader: mgr.GetClient(), Describe: (&engine{parts: p}).describe, Now: time.Now}
+	source := &kube.Source{Reader: mgr.GetClient(), Describe: p.engine(nil).Describe, Now: time.Now}
 	opt := controllers.Options{
 		Log: p.history, Store: p.store, Changes: p.log, Queue: p.queue, Presence: alive{p.presence}, Logger: p.logger,
 		NamespaceCap: p.namespaceCap, ViewerURL: p.viewerURL, HeadsInterval: p.headsInterval, HealthInterval: 5 * time.Second,
 		Resync: p.ackWait, Now: time.Now, IdleConfig: source.IdleConfig,
-		Estimator: estimator, Calibrations: p.calibrations, ModelsInterval: p.modelsInterval,
+		Estimator: engine.Estimator, Calibrations: p.calibrations, ModelsInterval: p.modelsInterval,
 		Fill: p.log.Fill, Archive: p.archive, ArchiveAbove: p.archiveAbove, ArchiveInterval: p.archiveInterval,
 	}
 	if p.modelsInterval > 0 {
@@ -261,17 +258,17 @@ func (p *parts) worker(ctx context.Context, mgr ctrl.Manager, limits agent.Limit
 	if err != nil {
 		return nil, fmt.Errorf("find the program for code that models write: %w", err)
 	}
-	engine := &engine{parts: p, code: codemode.NewRunner(codemode.Self(program), codemode.DefaultLimits())}
+	clients := p.engine(codemode.NewRunner(codemode.Self(program), codemode.DefaultLimits()))
 	return &worker.Worker{
 		Options: worker.Options{
 			ID: p.workerID, MaxConcurrentRuns: p.maxConcurrentRuns, Heartbeat: p.heartbeat, DrainTimeout: p.drainTimeout, RetryDelay: 2 * time.Second,
 		},
 		Queue: p.queue, Cancels: cancels, Logger: p.logger,
-		Source: &kube.Source{Reader: mgr.GetAPIReader(), Creator: mgr.GetClient(), Model: engine.model, Tools: engine.tools, Now: time.Now},
+		Source: &kube.Source{Reader: mgr.GetAPIReader(), Creator: mgr.GetClient(), Model: clients.Model, Tools: clients.Tools, Now: time.Now},
 		Live:   func(item worker.Item, event agent.Live) { p.publish(live, item, event) },
 		Deps: agent.Deps{
 			Log: p.history, Store: p.store, Now: time.Now, NewID: uuid.NewString, Sleep: options.Sleep, Logger: p.logger, Chaos: chaos,
-			Estimator: estimator, Calibrations: p.calibrations, Limits: limits, BuiltIn: builtin.New(time.Now),
+			Estimator: engine.Estimator, Calibrations: p.calibrations, Limits: limits, BuiltIn: builtin.New(time.Now),
 		},
 	}, nil
 }

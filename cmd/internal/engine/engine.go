@@ -1,4 +1,8 @@
-package main
+// Package engine puts together what executes runs, for the programs that do: clients of model endpoints, connections to
+// tool servers, estimators.
+//
+// Guarantees: nothing is dialled but by the address policy that the program was given, and making a client does no I/O.
+package engine
 
 import (
 	"context"
@@ -6,15 +10,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"strconv"
-	"strings"
-	"sync"
-	"syscall"
 	"time"
-	_ "time/tzdata" // the zones that the tool "now" knows; images without a system have none
 
 	"github.com/agentloop/agentloop/pkg/agent"
+	"github.com/agentloop/agentloop/pkg/budget"
+	"github.com/agentloop/agentloop/pkg/budget/o200k"
 	"github.com/agentloop/agentloop/pkg/kube"
 	"github.com/agentloop/agentloop/pkg/provider"
 	"github.com/agentloop/agentloop/pkg/provider/anthropic"
@@ -28,21 +28,31 @@ import (
 	"github.com/agentloop/agentloop/pkg/tool/mcp"
 )
 
-// engine makes the clients of model endpoints and tool servers.
-type engine struct {
-	parts *parts
-	// code runs the code that models write, for all runs of this process.
-	code *codemode.Runner
+// Estimator returns the estimator of a name; nil for the default one.
+func Estimator(name string) budget.Estimator {
+	switch name {
+	case budget.Scan.Name():
+		return budget.Scan
+	case o200k.Name:
+		return o200k.New()
+	}
+	return nil
 }
 
-func (e *engine) addresses() mcp.AddressPolicy {
-	return mcp.AddressPolicy{AllowLoopback: e.parts.allowLoopback, AllowPrivate: e.parts.allowPrivate, Allowed: e.parts.allowAddresses}
+// Engine makes the clients of model endpoints and tool servers.
+type Engine struct {
+	// Addresses says where endpoints and tool servers may be.
+	Addresses mcp.AddressPolicy
+	// Code runs the code that models write, for all runs of this process; nil where nothing is executed.
+	Code   *codemode.Runner
+	Logger *slog.Logger
 }
 
-func (e *engine) model(endpoint kube.Endpoint) (provider.Streamer, error) { return e.client(endpoint) }
+// Model makes the client of an endpoint. It does no I/O.
+func (e *Engine) Model(endpoint kube.Endpoint) (provider.Streamer, error) { return e.client(endpoint) }
 
-// describe asks an endpoint about models, over connections of its own.
-func (e *engine) describe(ctx context.Context, endpoint kube.Endpoint, ids []string) ([]provider.ModelInfo, error) {
+// Describe asks an endpoint about models, over connections of its own.
+func (e *Engine) Describe(ctx context.Context, endpoint kube.Endpoint, ids []string) ([]provider.ModelInfo, error) {
 	client, err := e.client(endpoint)
 	if err != nil {
 		return nil, err
@@ -58,8 +68,8 @@ type modelClient interface {
 	Close()
 }
 
-func (e *engine) client(endpoint kube.Endpoint) (modelClient, error) {
-	dialer := &net.Dialer{Timeout: 15 * time.Second, Control: e.addresses().Control}
+func (e *Engine) client(endpoint kube.Endpoint) (modelClient, error) {
+	dialer := &net.Dialer{Timeout: 15 * time.Second, Control: e.Addresses.Control}
 	cfg := wire.Config{
 		BaseURL: endpoint.BaseURL, APIKey: endpoint.APIKey, Headers: endpoint.Headers, CABundle: endpoint.CABundle,
 		IdleTimeout: endpoint.IdleTimeout, RequestTimeout: endpoint.RequestTimeout, DialContext: dialer.DialContext,
@@ -75,7 +85,8 @@ func (e *engine) client(endpoint kube.Endpoint) (modelClient, error) {
 	return nil, fmt.Errorf("protocol %q has no adapter", endpoint.Protocol)
 }
 
-func (e *engine) tools(run agent.Run, servers []kube.ToolServer) agent.Tools {
+// Tools makes the connections of a run to its tool servers. It does no I/O: Connect does.
+func (e *Engine) Tools(run agent.Run, servers []kube.ToolServer) agent.Tools {
 	configs := make([]mcp.ServerConfig, len(servers))
 	var coded []string
 	for i, s := range servers {
@@ -93,12 +104,12 @@ func (e *engine) tools(run agent.Run, servers []kube.ToolServer) agent.Tools {
 			configs[i].Headers = append(configs[i].Headers, mcp.Header{Name: h.Name, Value: h.Value, Secret: h.Secret})
 		}
 	}
-	return &connector{engine: e, servers: configs, codemode: coded, logger: e.parts.logger.With("namespace", run.Namespace, "run", run.Name)}
+	return &connector{engine: e, servers: configs, codemode: coded, logger: e.Logger.With("namespace", run.Namespace, "run", run.Name)}
 }
 
 // connector connects the tool servers of one run.
 type connector struct {
-	engine  *engine
+	engine  *Engine
 	servers []mcp.ServerConfig
 	// codemode names the servers whose tools are called from code.
 	codemode []string
@@ -108,7 +119,7 @@ type connector struct {
 
 // Connect implements agent.Tools.
 func (c *connector) Connect(ctx context.Context, want *session.ToolSet) (tool.Set, error) {
-	opts := mcp.Options{Addresses: c.engine.addresses(), Logger: c.logger, ReadOn: builtin.ReadResult}
+	opts := mcp.Options{Addresses: c.engine.Addresses, Logger: c.logger, ReadOn: builtin.ReadResult}
 	var begun []tool.Definition
 	if want != nil {
 		begun = append([]tool.Definition{}, want.Tools...) // not nil: nothing is discovered anew
@@ -125,38 +136,5 @@ func (c *connector) Connect(ctx context.Context, want *session.ToolSet) (tool.Se
 	if err != nil {
 		return nil, err
 	}
-	return codemode.Wrap(set, c.codemode, begun, c.engine.code), nil
-}
-
-// chaosList is the --chaos that ends nothing and writes each point to the log.
-const chaosList = "list"
-
-// chaosPoint makes the hook that ends the process at a named point, as a kill would.
-func chaosPoint(spec string, logger *slog.Logger) (func(string), error) {
-	switch spec {
-	case "":
-		return nil, nil //nolint:nilnil // no hook
-	case chaosList:
-		return func(reached string) { logger.Info("chaos point", "point", reached) }, nil
-	}
-	point, times, found := strings.Cut(spec, "=")
-	n := 1
-	if found {
-		var err error
-		if n, err = strconv.Atoi(times); err != nil || n < 1 {
-			return nil, fmt.Errorf("--chaos=%s: use POINT or POINT=N with N from 1, or list", spec)
-		}
-	}
-	var mu sync.Mutex
-	return func(reached string) {
-		if reached != point {
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if n--; n == 0 {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // nothing is left to report a failure to
-			select {}
-		}
-	}, nil
+	return codemode.Wrap(set, c.codemode, begun, c.engine.Code), nil
 }
