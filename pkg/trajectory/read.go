@@ -194,7 +194,12 @@ func load[T any](ctx context.Context, r *Reader, scope cas.Scope, ref cas.Ref) (
 
 // bytes reads a body of any size.
 func (r *Reader) bytes(ctx context.Context, scope cas.Scope, ref cas.Ref) ([]byte, *Notice, error) {
-	raw, _, err := cas.GetBody(ctx, r.store, scope, ref, maxObject)
+	return r.bounded(ctx, scope, ref, maxObject)
+}
+
+// bounded reads a body of up to limit bytes; one with more is not what was stored in its place.
+func (r *Reader) bounded(ctx context.Context, scope cas.Scope, ref cas.Ref, limit int64) ([]byte, *Notice, error) {
+	raw, _, err := cas.GetBody(ctx, r.store, scope, ref, limit)
 	if err == nil {
 		return raw, nil, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/agentloop/agentloop/pkg/cas"
 	"github.com/agentloop/agentloop/pkg/runevent"
 )
 
@@ -19,8 +20,10 @@ type ToolContent struct {
 	// Supplemented says that the parameters are an imported segment's, because the call's own events have none.
 	Supplemented *Supplement `json:"supplemented,omitempty"`
 	// Result is the result message; absent when there is none.
-	Result   json.RawMessage   `json:"result,omitempty"`
-	IsError  bool              `json:"isError,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	IsError bool            `json:"isError,omitempty"`
+	// Whole names all of the text of a result that was cut; see Reader.WholeText.
+	Whole    *cas.Ref          `json:"whole,omitempty"`
 	Audit    []json.RawMessage `json:"audit,omitempty"`
 	Attempts []ToolAttempt     `json:"attempts"`
 	// Nested are the calls that the call's executions made themselves, in the order of their starts.
@@ -122,7 +125,7 @@ func (d *detail) tool(ctx context.Context) error {
 				out.Audit = append(out.Audit, event.Audit)
 			}
 		case runevent.TypeToolResult:
-			out.IsError = event.IsError
+			out.IsError, out.Whole = event.IsError, event.Whole
 			out.Result, err = d.body(ctx, event.Body, event.Ref)
 		}
 		if err != nil {

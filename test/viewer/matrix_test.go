@@ -124,6 +124,7 @@ func TestMatrix(t *testing.T) {
 	const sample = "/api/sessions/team:sample"
 	protected := []string{
 		"/api/sessions?namespace=team", sample, sample + "/messages", sample + "/trajectory", sample + "/trajectory/detail?id=run.main.13",
+		sample + "/trajectory/text?id=run.main.33", sample + "/trajectory/image?id=run.main.30&block=1", sample + "/trajectory/image?id=run.main.37&message=7&block=1",
 		sample + "/trajectory/export", sample + "/trajectory/export?format=otlp-json", sample + "/trajectory/export?format=atif",
 	}
 	open := []string{"/healthz", "/readyz", "/openapi.json", "/metrics"}
@@ -223,7 +224,7 @@ func TestNothingOfAnAddressReachesTheStores(t *testing.T) {
 		"v1%2Fteam%2F" + story.Session + "%2Fcas%2Fsha256%2Fab%2Fab%2F" + digest, "agentloop.run.team." + story.Session + ".main", "*", "%3E", "team:*",
 		"team:" + digest, "team:sha256:" + digest, "team:..%2F..%2Fother:x", "team%2Fsample", "TEAM:sample", "team:sample:x", "team::sample",
 	}
-	tails := []string{"", "/messages", "/trajectory", "/trajectory/detail?id=x", "/trajectory/export"}
+	tails := []string{"", "/messages", "/trajectory", "/trajectory/detail?id=x", "/trajectory/text?id=x", "/trajectory/image?id=x&block=0", "/trajectory/export"}
 	expect := func(path string) {
 		t.Helper()
 		status, body := rawGet(t, httpServer.URL, path, token)
@@ -241,11 +242,15 @@ func TestNothingOfAnAddressReachesTheStores(t *testing.T) {
 		expect("/api/sessions/team:sample/" + word)
 		expect("/api/sessions/team:sample/trajectory/" + word)
 		expect("/api/sessions/team:sample/trajectory/detail/" + word)
+		expect("/api/sessions/team:sample/trajectory/text/" + word)
+		expect("/api/sessions/team:sample/trajectory/image/" + word)
 		expect("/api/" + word)
 		expect("/" + word + "/cas/sha256/" + digest)
 	}
 	for _, query := range []string{
-		"/detail?id=" + strings.Repeat("a", 513), "/detail?digest=sha256:" + digest, "/detail?id=x&path=../x", "?key=" + url.QueryEscape("v1/team"),
+		"/detail?id=" + strings.Repeat("a", 513), "/detail?digest=sha256:" + digest, "/detail?id=x&path=../x",
+		"/text?digest=sha256:" + digest, "/text?id=x&ref=" + digest, "/image?id=x&block=sha256:" + digest, "/image?id=x&block=0&message=../x", "/image?id=x&block=0&ref=" + digest,
+		"?key=" + url.QueryEscape("v1/team"),
 		"?after=" + strings.Repeat("a", 4097), "/export?digest=sha256:" + digest, "/export?format=../x",
 	} {
 		expect("/api/sessions/team:sample/trajectory" + query)
@@ -286,9 +291,11 @@ func TestEntriesOfOtherSessions(t *testing.T) {
 	address := serve(t, kubeauth.Options{})
 	token := reader(t, "curious-too", story.Namespace, "agentloop-trajectory-viewer")
 	for _, id := range []string{"run.main.13", "sha256:" + strings.Repeat("ab", 32), "legacy.0123456789abcdef.1", "out.x.1", "../run.main.13", "run.main.13/..", "run.main.999999999999999999999"} {
-		path := fmt.Sprintf("/api/sessions/team:fresh.one/trajectory/detail?id=%s", url.QueryEscape(id))
-		if answer := ask(t, http.MethodGet, address+path, token); answer.status != http.StatusNotFound {
-			t.Errorf("GET %s: %d: %.200s", path, answer.status, answer.body)
+		for _, part := range []string{"detail?", "text?", "image?block=0&"} {
+			path := fmt.Sprintf("/api/sessions/team:fresh.one/trajectory/%sid=%s", part, url.QueryEscape(id))
+			if answer := ask(t, http.MethodGet, address+path, token); answer.status != http.StatusNotFound {
+				t.Errorf("GET %s: %d: %.200s", path, answer.status, answer.body)
+			}
 		}
 	}
 }

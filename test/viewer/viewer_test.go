@@ -189,7 +189,7 @@ func reader(t *testing.T, name, namespace string, roles ...string) string {
 	return token
 }
 
-// serve runs the API under the viewer's own account, over the sample story. It returns its address.
+// serve runs the API under the viewer's own account, over the sample story with images and a long text. It returns its address.
 func serve(t *testing.T, opts kubeauth.Options) string {
 	t.Helper()
 	gate, err := kubeauth.NewGate(cluster.viewer, opts)
@@ -200,7 +200,7 @@ func serve(t *testing.T, opts kubeauth.Options) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told, err := story.Sample(t.Context())
+	told, err := story.Attached(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ const (
 	defaultEntries = 5000
 	maxEntries     = 10000
 	maxCursor      = 4096
+	maxEntryID     = 512
 )
 
 // storedType is the media type of what is stored, in difference to what is said about it.
@@ -367,17 +368,13 @@ func (s *Server) unstarted(ctx context.Context, session found) ([]trajectory.Run
 func (s *Server) getDetail(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := s.bounded(w, r)
 	defer cancel()
-	id, err := s.enter(ctx, r, "trajectory")
+	id, entry, values, err := s.entryOf(ctx, r, "raw")
 	if err != nil {
 		return err
 	}
-	values, err := params(r, "id", "raw")
-	if err != nil {
-		return err
-	}
-	entry, raw := values.Get("id"), values.Get("raw")
-	if entry == "" || len(entry) > 512 || (raw != "" && raw != "true" && raw != "false") {
-		return badRequest("id is the id of an entry; raw is true or false.")
+	raw := values.Get("raw")
+	if raw != "" && raw != "true" && raw != "false" {
+		return badRequest("raw is true or false.")
 	}
 	session, err := s.find(ctx, id, false)
 	if err != nil {

@@ -259,7 +259,7 @@ func conform(t *testing.T, request *http.Request, a answer) {
 		t.Errorf("GET %s answered %s as %q, which the document does not know", request.URL, status, mediaType)
 		return
 	}
-	if mediaType == "text/plain" {
+	if mediaType == "text/plain" || strings.HasPrefix(mediaType, "image/") {
 		return
 	}
 	schema, err := compiler(t).Compile(contractURL + pointer + "/content/" + strings.ReplaceAll(mediaType, "/", "~1") + "/schema")

@@ -92,6 +92,10 @@ func problemOf(err error) *problem {
 		return notFound("Session not found")
 	case errors.Is(err, trajectory.ErrNoEntry):
 		return notFound("This entry is not part of this session")
+	case errors.Is(err, trajectory.ErrNoText):
+		return notFound("Nothing was cut from this entry")
+	case errors.Is(err, trajectory.ErrNoImage):
+		return notFound("This entry has no image there")
 	case errors.Is(err, trajectory.ErrNoAgent):
 		return notFound("This session has no such agent")
 	case errors.Is(err, trajectory.ErrCursor):

@@ -112,6 +112,8 @@ func (s *Server) routes() (http.Handler, error) {
 		"/api/sessions/{id}/messages":          s.getMessages,
 		"/api/sessions/{id}/trajectory":        s.getTrajectory,
 		"/api/sessions/{id}/trajectory/detail": s.getDetail,
+		"/api/sessions/{id}/trajectory/text":   s.getText,
+		"/api/sessions/{id}/trajectory/image":  s.getImage,
 		"/api/sessions/{id}/trajectory/export": s.export,
 		"/openapi.json":                        s.getDocument,
 		"/api/":                                nowhere,

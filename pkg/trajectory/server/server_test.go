@@ -162,7 +162,7 @@ func TestAccessComesFirst(t *testing.T) {
 func TestOnlyReadingMethods(t *testing.T) {
 	s := newSite(t)
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions} {
-		for _, path := range []string{base, base + "/trajectory/export", "/", "/readyz"} {
+		for _, path := range []string{base, base + "/trajectory/text", base + "/trajectory/image", base + "/trajectory/export", "/", "/readyz"} {
 			a := s.do(method, path, "Authorization", "Bearer token-of-alice")
 			if a.StatusCode != http.StatusMethodNotAllowed || a.Header.Get("Allow") != "GET, HEAD" || a.Header.Get("Content-Type") != "application/problem+json" {
 				t.Errorf("%s %s: %s, Allow %q", method, path, a.Status, a.Header.Get("Allow"))

@@ -110,6 +110,56 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/sessions/{id}/trajectory/text": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `namespace:name` of a session, or `namespace:uid`, by which deleted sessions whose history was kept are found. */
+                id: components["parameters"]["SessionID"];
+            };
+            cookie?: never;
+        };
+        /**
+         * All of the text of a tool's result that was cut
+         * @description A result that was too long for the model has its beginning in `tool.result` of the detail, and `tool.whole` beside it.
+         *     Here is all of it, as far as it was kept, at most a mebibyte in one answer: follow `next` until it is absent.
+         */
+        get: operations["getTrajectoryText"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/{id}/trajectory/image": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `namespace:name` of a session, or `namespace:uid`, by which deleted sessions whose history was kept are found. */
+                id: components["parameters"]["SessionID"];
+            };
+            cookie?: never;
+        };
+        /**
+         * An image of a message
+         * @description The image that a block of type `image` names by `ref`. Which block is said by where it stands: the entry, the message
+         *     of a model input, and the block's position in the message's content. A message of the conversation names its entry
+         *     itself. Only PNG, JPEG, GIF and WebP are served, as what their bytes say that they are, up to 8 MiB and 8,000 pixels
+         *     a side. What an image shows is not redacted.
+         */
+        get: operations["getTrajectoryImage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/sessions/{id}/trajectory/export": {
         parameters: {
             query?: never;
@@ -236,8 +286,11 @@ export interface components {
             detail?: string;
             /** @description The request's id in the service's log. */
             instance?: string;
-            /** @enum {string} */
-            code: "badRequest" | "unauthenticated" | "forbidden" | "notFound" | "methodNotAllowed" | "cursorExpired" | "tooLarge" | "tooMany" | "unavailable" | "internal";
+            /**
+             * @description What is wrong. Those from sequenceGap on are of an image that cannot be read, and mean what they mean in notices.
+             * @enum {string}
+             */
+            code: "badRequest" | "unauthenticated" | "forbidden" | "notFound" | "notShown" | "methodNotAllowed" | "cursorExpired" | "tooLarge" | "tooMany" | "unavailable" | "internal" | "sequenceGap" | "damagedRecord" | "objectMissing" | "objectCorrupt" | "objectUnknown";
             requiredAccess?: components["schemas"]["RequiredAccess"];
         };
         /** @description The permission that is missing. */
@@ -773,6 +826,8 @@ export interface components {
             /** @description The result message; absent when there is none. */
             result?: components["schemas"]["Message"];
             isError?: boolean;
+            /** @description The result was cut. All of its text, as far as it was kept, is read with getTrajectoryText. */
+            whole?: components["schemas"]["Ref"];
             /** @description The evidence of the exchange with the tool server. */
             audit?: Record<string, never>[];
             attempts: components["schemas"]["ToolAttempt"][];
@@ -786,6 +841,21 @@ export interface components {
             callerId?: string;
             /** @description Why parameters or result are not there. */
             unavailable?: string;
+        };
+        /** @description A part of a text that is stored apart. */
+        WholeText: {
+            entryId: string;
+            /** @description The part. */
+            text: string;
+            /** @description Bytes of UTF-8 before the part. */
+            offset: number;
+            /** @description Bytes of UTF-8 of the whole text that was kept. */
+            size: number;
+            /** @description The cursor of the next part; absent on the last one. */
+            next?: string;
+            /** @description Why the text is not there. */
+            unavailable?: string;
+            notices: components["schemas"]["Notice"][];
         };
         /** @description A question to people about a call, or the answer. */
         Approval: {
@@ -1061,6 +1131,8 @@ export interface components {
     parameters: {
         /** @description `namespace:name` of a session, or `namespace:uid`, by which deleted sessions whose history was kept are found. */
         SessionID: string;
+        /** @description The `id` of an entry of this session. */
+        EntryID: string;
         /** @description How many items one answer holds at most. */
         Limit: number;
     };
@@ -1221,7 +1293,7 @@ export interface operations {
         parameters: {
             query: {
                 /** @description The `id` of an entry of this session. */
-                id: string;
+                id: components["parameters"]["EntryID"];
                 /**
                  * @description With true, the stored object itself instead of the detail: of a model input the fixed input with system prompt,
                  *     messages and tools; of a model output the model action; of any other entry its run events as an array.
@@ -1255,6 +1327,97 @@ export interface operations {
             404: components["responses"]["NotFound"];
             405: components["responses"]["MethodNotAllowed"];
             413: components["responses"]["TooLarge"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getTrajectoryText: {
+        parameters: {
+            query: {
+                /** @description The `id` of an entry of this session. */
+                id: components["parameters"]["EntryID"];
+                /** @description The `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description `namespace:name` of a session, or `namespace:uid`, by which deleted sessions whose history was kept are found. */
+                id: components["parameters"]["SessionID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of the text, or why it cannot be read. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WholeText"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            410: components["responses"]["CursorExpired"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getTrajectoryImage: {
+        parameters: {
+            query: {
+                /** @description The `id` of an entry of this session. */
+                id: components["parameters"]["EntryID"];
+                /** @description The `index` of the message in a model input, or in the input of a request that was rejected; absent for every other entry, which has one message. */
+                message?: number;
+                /** @description The block's position in the message's content, from 0. */
+                block: number;
+            };
+            header?: never;
+            path: {
+                /** @description `namespace:name` of a session, or `namespace:uid`, by which deleted sessions whose history was kept are found. */
+                id: components["parameters"]["SessionID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The image. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/png": unknown;
+                    "image/jpeg": unknown;
+                    "image/gif": unknown;
+                    "image/webp": unknown;
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            /**
+             * @description There is no such session or entry, no image there (notFound), none that is shown (notShown), or its object or what
+             *     leads to it cannot be read (objectMissing, objectCorrupt and the other codes of notices).
+             */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            405: components["responses"]["MethodNotAllowed"];
             500: components["responses"]["Failed"];
             503: components["responses"]["Unavailable"];
         };
