@@ -60,7 +60,7 @@ chaos: ## kill workers at every point of every story (half an hour and more); RU
 	@CHAOS_CASES=0 hack/test.sh chaos
 
 .PHONY: verify
-verify: ## check format, vet, lint, generated files, the built page, modules, licences, documents
+verify: ## check format, vet, lint, generated files, the built page, modules, licences, vulnerabilities, documents
 	@hack/verify.sh
 
 .PHONY: lint
@@ -68,8 +68,12 @@ lint: ## run golangci-lint alone (compiled once, some minutes)
 	@hack/lint.sh
 
 .PHONY: licences
-licences: ## list the licences of what is linked into the programs
-	@hack/licences.sh
+licences: ## write docs/licences.md: what is linked into the programs and the page, and under which licences
+	@hack/licences.sh -write docs/licences.md
+
+.PHONY: vulncheck
+vulncheck: ## compare the programs' modules with known vulnerabilities; VULNDB=newest asks for newer data
+	@hack/vulncheck.sh
 
 .PHONY: generate
 generate: ## regenerate deep copies, CRDs and roles from the markers

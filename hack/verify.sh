@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks what tests do not: formatting, vet, lint, generated and built files, modules, licences, documents. Every check
-# runs, whatever became of the others; each says what to do.
+# Checks what tests do not: formatting, vet, lint, generated and built files, modules, licences,
+# vulnerabilities, documents. Every check runs, whatever became of the others; each says what to do.
 #
 #   hack/verify.sh [CHECK ...]   all checks when none is named
 set -euo pipefail
@@ -36,7 +36,10 @@ check_modules() {
 	return $bad
 }
 
-check_licences() { hack/licences.sh >/dev/null; }
+check_licences() { hack/licences.sh -check docs/licences.md; }
+
+# With the data that is pinned, so that a commit that passed goes on passing.
+check_vulnerabilities() { hack/vulncheck.sh >"$scratch/vulnerabilities" || { cat "$scratch/vulnerabilities" && return 1; }; }
 
 check_vet() { go vet ./...; }
 
@@ -46,7 +49,7 @@ check_generated() { hack/generate.sh --check; }
 
 check_page() { hack/web.sh --check; }
 
-all=(format scripts policy licences modules vet generated page lint)
+all=(format scripts policy licences modules vet generated page lint vulnerabilities)
 checks=("$@")
 [ ${#checks[@]} -gt 0 ] || checks=("${all[@]}")
 for check in "${checks[@]}"; do
@@ -69,7 +72,7 @@ for check in "${checks[@]}"; do
 	else
 		failed+=("$check") result=FAILED
 	fi
-	report+=$(printf '%-10s %-7s %s' "$check" "$result" "$(clock $((SECONDS - begun)))")$'\n'
+	report+=$(printf '%-15s %-7s %s' "$check" "$result" "$(clock $((SECONDS - begun)))")$'\n'
 done
 printf '%s' "$report"
 echo "checks: $passed passed, ${#failed[@]} failed"
