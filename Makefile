@@ -76,7 +76,7 @@ vulncheck: ## compare the programs' modules with known vulnerabilities; VULNDB=n
 	@hack/vulncheck.sh
 
 .PHONY: generate
-generate: ## regenerate deep copies, CRDs and roles from the markers
+generate: ## regenerate deep copies, CRDs, roles and the reference of the kinds from the markers
 	@hack/generate.sh
 
 .PHONY: web

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Regenerates what is derived from the markers in the Go sources: deep copies, CRDs and roles.
+# Regenerates what is derived from the markers in the Go sources: deep copies, CRDs, roles, and the
+# reference of the kinds.
 #
 #   hack/generate.sh           writes the files
 #   hack/generate.sh --check   writes nothing; names each stale file and exits 1 when there is one
 #
-# Generation goes one way: markers -> config -> charts. controller-gen's version is pinned in hack/tools/go.mod; its first
+# Generation goes one way: markers -> config -> charts and docs. controller-gen's version is pinned in hack/tools/go.mod; its first
 # compilation takes more than a minute, later calls take seconds.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -28,14 +29,15 @@ generate() {
 	"$generator" object:headerFile="$header" paths=./api/... output:object:dir="$tree/api/v1alpha1"
 	"$generator" crd:crdVersions=v1,generateEmbeddedObjectMeta=false paths=./api/... output:crd:dir="$tree/config/crd"
 	"$generator" rbac:roleName=manager paths=./controllers/... output:rbac:dir="$tree/config/rbac"
+	go run ./hack/apiref "$tree/config/crd" >"$tree/docs/spec/v1alpha1/reference.md"
 }
 
 # files lists the generated files of a tree, so that one whose source is gone is found as well.
 files() {
-	(cd "$1" && find api/v1alpha1/zz_generated.deepcopy.go config/crd/*.yaml config/rbac/*role.yaml -type f 2>/dev/null | sort)
+	(cd "$1" && find api/v1alpha1/zz_generated.deepcopy.go config/crd/*.yaml config/rbac/*role.yaml docs/spec/v1alpha1/reference.md -type f 2>/dev/null | sort)
 }
 
-mkdir -p "$tree/api/v1alpha1" "$tree/config/crd" "$tree/config/rbac"
+mkdir -p "$tree/api/v1alpha1" "$tree/config/crd" "$tree/config/rbac" "$tree/docs/spec/v1alpha1"
 generate
 stale=0
 while read -r file; do
