@@ -1,5 +1,6 @@
 import type { Entry, Run } from "../api/schema";
-import { kindOf, kinds, type Kind } from "./kind";
+import { callIdsOf } from "./call-ids";
+import { kinds, type Kind } from "./kind";
 import { textsOf } from "./texts";
 import type { Loaded } from "./trajectory";
 
@@ -107,19 +108,26 @@ interface Group {
  */
 export function rowsOf({ entries, byAgent, runs }: Source, filter: Filter): Rows {
   const listed = new Set<Kind>(filter.types ?? kinds);
-  const matches = matcher(entries, filter.search);
+  const texts = textsOf(entries);
+  const own = byAgent.get(filter.agent) ?? [];
+  const matches = matcher(entries, own, filter.search);
   const groups = new Map<string, Group>();
   const untimed: number[] = [];
   let [filtered, lifecycle] = [0, 0];
   let last: Group | undefined;
-  for (const index of byAgent.get(filter.agent) ?? []) {
-    const entry = entries[index] as Entry;
-    const kind = kindOf(entry);
+  for (const index of own) {
+    const kind = texts.kindOf(entries, index);
     if (kind === null) {
       lifecycle++;
       continue;
     }
-    if (!listed.has(kind) || !inRun(entry, filter.run) || !matches(index, kind)) {
+    if (!listed.has(kind) || !matches(index, kind)) {
+      filtered++;
+      continue;
+    }
+    // To look at an entry itself is what costs most, so that it is done last.
+    const entry = entries[index] as Entry;
+    if (!inRun(entry, filter.run)) {
       filtered++;
       continue;
     }
@@ -201,22 +209,22 @@ function wordsOf(search: string): string[] {
 }
 
 /** matcher looks at what the index has of an entry: contents are not loaded and not searched. */
-function matcher(entries: readonly Entry[], search: string): (index: number, kind: Kind) => boolean {
+function matcher(entries: readonly Entry[], list: readonly number[], search: string): (index: number, kind: Kind) => boolean {
   const words = wordsOf(search);
   if (words.length === 0) return () => true;
   const texts = textsOf(entries);
   const tests = words.map((word) => {
     // By a text's number, once it was looked at.
     const found: boolean[] = [];
+    const called = callIdsOf(list).having(entries, list, word);
     const numbered = /^#?\d+$/.test(word);
     return (index: number, kind: Kind): boolean => {
       const number = texts.numberOf(entries, index, kind);
-      if ((found[number] ??= (texts.all[number] as string).includes(word))) return true;
-      const { sequence, toolCallId } = entries[index] as Entry;
-      return (numbered && `#${sequence}`.includes(word)) || (toolCallId !== undefined && toolCallId.toLowerCase().includes(word));
+      if ((found[number] ??= (texts.all[number] as string).includes(word)) || called.has(index)) return true;
+      return numbered && `#${(entries[index] as Entry).sequence}`.includes(word);
     };
   });
-  return (index, kind) => tests.every((test) => test(index, kind));
+  return tests.length === 1 ? (tests[0] as (typeof tests)[0]) : (index, kind) => tests.every((test) => test(index, kind));
 }
 
 /** step is the listed event before or after one that may itself not be listed. */

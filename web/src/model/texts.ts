@@ -1,5 +1,5 @@
 import type { Entry } from "../api/schema";
-import { kindLabels, kinds, type Kind } from "./kind";
+import { kindLabels, kindOf, kinds, type Kind } from "./kind";
 
 /** What a search looks at that few entries have for themselves alone. */
 const fields = (entry: Entry, kind: Kind): readonly (string | undefined)[] => [
@@ -24,18 +24,34 @@ export class Texts {
   /** One more than an entry's number; 0 as long as it was not asked for. */
   private numbers = new Int32Array(0);
   private readonly last: { entry: Entry; number: number }[] = [];
+  /** Two more than the place of an entry's kind, 1 for what has none; 0 as long as it was not asked for. */
+  private kinds = new Uint8Array(0);
+
+  /** kindOf is the kind of an entry: it is asked for all of them with every letter of a search. */
+  kindOf(entries: readonly Entry[], index: number): Kind | null {
+    if (index >= this.kinds.length) this.room(entries, index);
+    const have = this.kinds[index] as number;
+    if (have > 0) return kinds[have - 2] ?? null;
+    const kind = kindOf(entries[index] as Entry);
+    this.kinds[index] = 2 + (kind === null ? -1 : kinds.indexOf(kind));
+    return kind;
+  }
 
   numberOf(entries: readonly Entry[], index: number, kind: Kind): number {
-    if (index >= this.numbers.length) {
-      const more = new Int32Array(Math.max(entries.length, index + 1));
-      more.set(this.numbers);
-      this.numbers = more;
-    }
+    if (index >= this.numbers.length) this.room(entries, index);
     const have = this.numbers[index] as number;
     if (have > 0) return have - 1;
     const number = this.look(entries[index] as Entry, kind);
     this.numbers[index] = number + 1;
     return number;
+  }
+
+  private room(entries: readonly Entry[], index: number): void {
+    const [numbers, of] = [this.numbers, this.kinds];
+    this.numbers = new Int32Array(Math.max(entries.length, index + 1));
+    this.numbers.set(numbers);
+    this.kinds = new Uint8Array(this.numbers.length);
+    this.kinds.set(of);
   }
 
   private look(entry: Entry, kind: Kind): number {
