@@ -24,6 +24,9 @@ type NATSOptions struct {
 	MaxPayload int
 	// MaxStore bounds the file store in bytes: beyond it the server refuses to store. 0 is 16 GiB.
 	MaxStore int64
+
+	// member is what the server is in a cluster; nil for a server alone.
+	member *member
 }
 
 // NATS is a running NATS server with a JetStream file store.
@@ -38,6 +41,21 @@ type NATS struct {
 
 // StartNATS starts a server on a free loopback port and waits until JetStream answers.
 func StartNATS(ctx context.Context, opts NATSOptions) (*NATS, error) {
+	var n *NATS
+	_, err := startOnFreePort(ctx, func(address string) (_ *Process, err error) {
+		if n, err = newNATS(opts, address); err != nil {
+			return nil, err
+		}
+		return n.Process, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// newNATS is a server at an address that is not started yet.
+func newNATS(opts NATSOptions, address string) (*NATS, error) {
 	binary, err := program(opts.Programs, "nats-server")
 	if err != nil {
 		return nil, err
@@ -49,24 +67,22 @@ func StartNATS(ctx context.Context, opts NATSOptions) (*NATS, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	n := &NATS{dir: dir, opts: opts}
-	n.Process, err = startOnFreePort(ctx, func(address string) (*Process, error) {
-		n.URL, n.address = "nats://"+address, address
-		if err := n.configure(); err != nil {
-			return nil, err
-		}
-		return &Process{
-			name:    "nats-server",
-			logPath: filepath.Join(dir, "nats-server.log"),
-			command: func() *exec.Cmd { return exec.Command(binary, "-c", n.configPath()) },
-			ready:   func(ctx context.Context) error { return natsReady(ctx, "nats://"+address) },
-		}, nil
-	})
-	if err != nil {
-		return nil, err
+	name := "nats-server"
+	if opts.member != nil {
+		name = opts.member.name
 	}
-	return n, nil
+	n := &NATS{dir: dir, opts: opts, URL: "nats://" + address, address: address}
+	n.Process = &Process{
+		name:    name,
+		logPath: filepath.Join(dir, "nats-server.log"),
+		command: func() *exec.Cmd { return exec.Command(binary, "-c", n.configPath()) },
+		ready:   func(ctx context.Context) error { return natsReady(ctx, n.URL) },
+	}
+	return n, n.configure()
 }
+
+// Address is what clients connect to, as host:port.
+func (n *NATS) Address() string { return n.address }
 
 func (n *NATS) configPath() string { return filepath.Join(n.dir, "nats.conf") }
 
@@ -96,8 +112,12 @@ func natsConfig(address, dir string, opts NATSOptions) []byte {
 	if maxStore == 0 {
 		maxStore = 16 << 30
 	}
+	name, cluster := "loopback", ""
+	if opts.member != nil {
+		name, cluster = opts.member.name, opts.member.config()
+	}
 	return fmt.Appendf(nil, `listen: %q
-server_name: "loopback"
+server_name: %q
 max_payload: %d
 jetstream {
   store_dir: %s
@@ -105,7 +125,7 @@ jetstream {
   max_memory_store: 256MB
   max_file_store: %d
 }
-`, address, maxPayload, strconv.Quote(filepath.Join(dir, "jetstream")), sync, maxStore)
+%s`, address, name, maxPayload, strconv.Quote(filepath.Join(dir, "jetstream")), sync, maxStore, cluster)
 }
 
 // natsReady asks for the account's JetStream facts, which a server answers only after it has restored its streams.

@@ -137,8 +137,13 @@ func (c *Calibrations) Learn(ctx context.Context, key agent.ModelKey, measured b
 		if err == nil {
 			return next, nil
 		}
-		if !errors.Is(err, jetstream.ErrKeyExists) || try == maxTries {
+		if !lost(err) || try == maxTries {
 			return budget.Calibration{}, fmt.Errorf("write the calibration of %s: %w", key.Model, err)
 		}
 	}
+}
+
+// lost says whether another worker was faster. One server says so in other words than three do.
+func lost(err error) bool {
+	return errors.Is(err, jetstream.ErrKeyExists) || errors.Is(err, jetstream.ErrKeyRevisionMismatch)
 }

@@ -33,12 +33,17 @@ func bounded(t *testing.T) context.Context {
 
 func counted(n int64) *message.Usage { return &message.Usage{Input: &n, Output: &n} }
 
-// TestCalibrations learns for several workers at once, each model by itself, and keeps what it learnt.
+// TestCalibrations learns for several workers at once, each model by itself, and keeps what it learnt. Three servers answer
+// a writer that was too late otherwise than one does.
 func TestCalibrations(t *testing.T) {
-	server := services.NATSForTest(t)
+	t.Run("one server", func(t *testing.T) { learns(t, services.NATSForTest(t).URL, 1) })
+	t.Run("three servers", func(t *testing.T) { learns(t, services.ClusterForTest(t).URL(), 3) })
+}
+
+func learns(t *testing.T, url string, replicas int) {
 	open := func() *natscalibration.Calibrations {
 		t.Helper()
-		c, err := natscalibration.New(connect(t, server.URL), natscalibration.Options{})
+		c, err := natscalibration.New(connect(t, url), natscalibration.Options{Replicas: replicas})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -123,10 +123,14 @@ func storm(t *testing.T, all []*natslimits.Limits, each, requests int, send func
 }
 
 // TestConcurrencyIsHeld lets no more requests be under way at once than allowed, over three workers, and makes use of what is
-// allowed.
+// allowed. Three servers answer a writer that was too late otherwise than one does.
 func TestConcurrencyIsHeld(t *testing.T) {
-	server := services.NATSForTest(t)
-	all := workers(t, server.URL, 3, natslimits.Options{})
+	t.Run("one server", func(t *testing.T) { concurrencyIsHeld(t, services.NATSForTest(t).URL, 1) })
+	t.Run("three servers", func(t *testing.T) { concurrencyIsHeld(t, services.ClusterForTest(t).URL(), 3) })
+}
+
+func concurrencyIsHeld(t *testing.T, url string, replicas int) {
+	all := workers(t, url, 3, natslimits.Options{Replicas: replicas})
 	ctx := bounded(t)
 	quota := agent.Quota{Namespace: "team.a", Provider: "uid-1", Generation: 1, Concurrent: 5}
 	var p provider

@@ -133,7 +133,7 @@ func (l *Log) Purge(ctx context.Context, namespace, session string) error {
 }
 
 // Trim removes the entries of a stream up to the one numbered through, which must not be its last one: ErrInvalid. Removing
-// them again is a success. What comes behind it stays where it is.
+// them again is a success. What comes behind it stays where it is. A replica that is behind shows them for a moment more.
 func (l *Log) Trim(ctx context.Context, stream runevent.Stream, through int64) error {
 	last, err := l.Last(ctx, stream)
 	if err != nil {
