@@ -216,12 +216,16 @@ func (o Options) serverSide() (encrypt.ServerSide, error) {
 	return nil, nil //nolint:nilnil // what the client library takes for "ask for nothing"
 }
 
+// answerWithin is how long a server that has a whole request may take to begin its answer. What it had of requests when it hung is often
+// lost: a save that waits for such an answer holds its run up, and asking again costs nothing.
+const answerWithin = 15 * time.Second
+
 func newHTTPTransport(o Options) (*http.Transport, error) {
 	t := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout:   10 * time.Second,
-		ResponseHeaderTimeout: 45 * time.Second,
+		ResponseHeaderTimeout: answerWithin,
 		IdleConnTimeout:       90 * time.Second,
 		MaxIdleConns:          256,
 		MaxIdleConnsPerHost:   64,
