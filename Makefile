@@ -59,6 +59,16 @@ test-page: ## run the viewer's page in a headless Chromium (needs Node)
 chaos: ## kill workers at every point of every story (half an hour and more); RUN=story/one-worker/point=1 tries one place
 	@CHAOS_CASES=0 hack/test.sh chaos
 
+SOAK_FAULTS ?= 1000
+SOAK_SECONDS ?= 900
+.PHONY: soak
+soak: ## make 1,000 faults in a quarter of an hour while runs go on; SOAK_FAULTS, SOAK_SECONDS and SOAK_SEED=n change that
+	@SOAK_FAULTS=$(SOAK_FAULTS) SOAK_SECONDS=$(SOAK_SECONDS) hack/test.sh soak
+
+.PHONY: disk-full
+disk-full: ## fill the disk that NATS stores on, in the middle of a run (root, for a small disk)
+	@AGENTLOOP_SCENARIOS=$(CURDIR)/test/scenarios/testdata/root RUN=nats-disk-full hack/test.sh scenarios
+
 .PHONY: verify
 verify: ## check format, vet, lint, generated files, the built page, modules, licences, vulnerabilities, documents
 	@hack/verify.sh

@@ -9,8 +9,10 @@
 #   scenarios  whole stories on everything together (needs Node)
 #   page       the viewer's page in a headless Chromium (needs Node)
 #   chaos      stories whose worker is killed, at some places
+#   soak       many stories at once on three NATS servers, while parts of the installation fail
 #
 #   CHAOS_CASES=n  tries n places, 0 all of them; CHAOS_SEED=n tries others
+#   SOAK_FAULTS=n  makes n faults within SOAK_SECONDS=n; SOAK_SEED=n makes those of that seed
 #   RUN=name       runs one scenario
 #   RACE=off       leaves out the race detector, which needs a C compiler
 #   TEST_TOTALS    a file to which the counts of each part are added
@@ -22,7 +24,7 @@ step_name=test
 . hack/steps.sh
 export GOFLAGS=${GOFLAGS:--buildvcs=false}
 
-all=(unit adapters api scenarios page chaos)
+all=(unit adapters api scenarios page chaos soak)
 parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
 for part in "${parts[@]}"; do
@@ -35,7 +37,7 @@ touch "$totals"
 reporter=$scratch/testreport
 
 command -v go >/dev/null || die "Go is missing: install Go 1.26"
-if selected api || selected scenarios || selected chaos; then start_control_plane; fi
+if selected api || selected scenarios || selected chaos || selected soak; then start_control_plane; fi
 
 # classes prints "PART PACKAGE" for every package with tests. A package belongs to a part by what its tests import, so a
 # new one needs no entry here.
@@ -47,6 +49,7 @@ classes() {
 			*/test/scenarios) echo "scenarios $package" && continue ;;
 			*/test/page) echo "page $package" && continue ;;
 			*/test/chaos) echo "chaos $package" && continue ;;
+			*/test/soak) echo "soak $package" && continue ;;
 			*/test/bench) continue ;; # make bench
 			esac
 			case " $imports " in
@@ -148,6 +151,14 @@ run_chaos() {
 	build
 	say "chaos"
 	check chaos "$(of chaos)" -count=1 -timeout 120m "${run[@]}"
+}
+
+run_soak() {
+	services
+	wait_control_plane
+	build
+	say "soak"
+	check soak "$(of soak)" -count=1 -timeout 120m
 }
 
 # browser gets ready what opens pages.

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -13,9 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/agentloop/agentloop/test/services"
+	"github.com/agentloop/agentloop/test/stories"
 )
 
 // setting reads a number from the environment: CHAOS_SEED is which places are tried when not all are, CHAOS_CASES how many
@@ -35,7 +32,7 @@ func setting(t *testing.T, name string, fallback int) int {
 
 // place is where a worker dies.
 type place struct {
-	story story
+	story stories.Story
 	point string
 	// nth is which time it gets there.
 	nth int
@@ -48,7 +45,7 @@ func (p place) String() string {
 	if p.others {
 		workers = "two-workers"
 	}
-	return fmt.Sprintf("%s/%s/%s=%d", p.story.name, workers, p.point, p.nth)
+	return fmt.Sprintf("%s/%s/%s=%d", p.story.Name, workers, p.point, p.nth)
 }
 
 // TestChaos tells each story undisturbed, and then once for each place. A place that fails is tried alone with
@@ -56,12 +53,12 @@ func (p place) String() string {
 func TestChaos(t *testing.T) {
 	want := map[string]map[string][]string{}
 	var places []place
-	for _, s := range stories {
-		if pattern := flag.Lookup("test.run").Value.String(); strings.Contains(pattern, "=") && !strings.Contains(pattern, s.name) {
+	for _, s := range stories.All {
+		if pattern := flag.Lookup("test.run").Value.String(); strings.Contains(pattern, "=") && !strings.Contains(pattern, s.Name) {
 			continue
 		}
 		history, reached := undisturbed(t, s)
-		want[s.name] = history
+		want[s.Name] = history
 		for _, point := range sorted(reached) {
 			for n := 1; n <= reached[point]; n++ {
 				places = append(places, place{s, point, n, false}, place{s, point, n, true})
@@ -74,7 +71,7 @@ func TestChaos(t *testing.T) {
 	missed, slowest := 0, time.Duration(0)
 	for _, p := range tried {
 		t.Run(p.String(), func(t *testing.T) {
-			died, took := disturbed(t, p, want[p.story.name])
+			died, took := disturbed(t, p, want[p.story.Name])
 			if !died {
 				missed++
 				t.Log("the worker did not come to the place this time")
@@ -104,138 +101,66 @@ func chosen(places []place, cases int, seed uint64) []place {
 	}
 	byStory := map[string][]place{}
 	for _, p := range places {
-		byStory[p.story.name] = append(byStory[p.story.name], p)
+		byStory[p.story.Name] = append(byStory[p.story.Name], p)
 	}
 	var out []place
-	for i, s := range stories {
-		some := byStory[s.name]
+	for i, s := range stories.All {
+		some := byStory[s.Name]
 		h := fnv.New64a()
-		h.Write([]byte(s.name))
+		h.Write([]byte(s.Name))
 		rand.New(rand.NewPCG(seed, h.Sum64())).Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
-		share := cases*(i+1)/len(stories) - cases*i/len(stories)
+		share := cases*(i+1)/len(stories.All) - cases*i/len(stories.All)
 		out = append(out, some[:min(share, len(some))]...)
 	}
 	return out
 }
 
-// worker starts a worker of a new name.
-func worker(t *testing.T, chaos string) *services.Process {
-	t.Helper()
-	shared.serial++
-	process, err := shared.StartWorker(t.Context(), fmt.Sprintf("worker-%d", shared.serial), chaos)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := process.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return process
-}
-
 // prelude tells all but the last prompt.
-func (c *told) prelude() {
-	c.t.Helper()
-	if len(c.prompts) == 1 {
-		return
+func prelude(t *testing.T, s stories.Story) *stories.Telling {
+	t.Helper()
+	c := stage.Begin(t, s)
+	c.Forget()
+	if len(c.Prompts) == 1 {
+		return c
 	}
-	helper := worker(c.t, "")
-	for i := range c.prompts[:len(c.prompts)-1] {
-		name := c.prompt(i)
-		c.until("prelude", func() bool { return c.finished(name) })
+	helper := stage.Worker(t, "")
+	for i := range c.Prompts[:len(c.Prompts)-1] {
+		name := c.Prompt(i)
+		c.Until("prelude", func() bool { return c.Finished(name) })
 	}
-	c.must(helper.Stop())
+	c.Must(helper.Stop())
+	return c
 }
 
 // undisturbed tells a story whose worker writes down the points that it comes to.
-func undisturbed(t *testing.T, s story) (history map[string][]string, reached map[string]int) {
-	c := begin(t, s)
-	c.prelude()
-	process := worker(t, "list")
-	name := c.prompt(len(s.prompts) - 1)
-	c.until("undisturbed", func() bool { return c.finished(name) })
-	c.must(process.Stop()) // no other story is its
-	return c.history(), points(t, process.LogPath())
+func undisturbed(t *testing.T, s stories.Story) (history map[string][]string, reached map[string]int) {
+	c := prelude(t, s)
+	process := stage.Worker(t, "list")
+	name := c.Prompt(len(s.Prompts) - 1)
+	c.Until("undisturbed", func() bool { return c.Finished(name) })
+	c.Must(process.Stop()) // no other story is its
+	return c.History(), points(t, process.LogPath())
 }
 
 // disturbed tells a story whose worker dies at the place, and returns how long it took to its end from then on.
 func disturbed(t *testing.T, p place, want map[string][]string) (died bool, took time.Duration) {
-	c := begin(t, p.story)
-	c.prelude()
-	victim := worker(t, fmt.Sprintf("%s=%d", p.point, p.nth))
-	name := c.prompt(len(c.prompts) - 1)
+	c := prelude(t, p.story)
+	victim := stage.Worker(t, fmt.Sprintf("%s=%d", p.point, p.nth))
+	name := c.Prompt(len(c.Prompts) - 1)
 	if p.others {
-		worker(t, "")
+		stage.Worker(t, "")
 	}
-	c.until("kill or end", func() bool { return !victim.Running() || c.finished(name) })
+	c.Until("kill or end", func() bool { return !victim.Running() || c.Finished(name) })
 	died = !victim.Running()
 	begun := time.Now()
-	before := c.streams()
+	before := c.Streams()
 	if died && !p.others {
-		worker(t, "")
+		stage.Worker(t, "")
 	}
-	c.until("end", func() bool { return c.finished(name) })
+	c.Until("end", func() bool { return c.Finished(name) })
 	took = time.Since(begun)
-	c.nothingIsLost(before)
-	c.historyIs(want)
-	c.nothingIsDoubled()
+	c.NothingIsLost(before)
+	c.HistoryIs(want)
+	c.NothingIsDoubled()
 	return died, took
-}
-
-// nothingIsLost holds that what the log had is still there, byte for byte.
-func (c *told) nothingIsLost(before map[string][][]byte) {
-	c.t.Helper()
-	after := c.streams()
-	for key, raws := range before {
-		if len(after[key]) < len(raws) || !slices.EqualFunc(raws, after[key][:len(raws)], bytes.Equal) {
-			c.t.Errorf("%s: entries that were in the log before the kill are missing or others now:\n%s", key, c.brief())
-		}
-	}
-}
-
-// unknownEffect begins the result of a call that was interrupted.
-const unknownEffect = "The tool call was interrupted and its effect is unknown."
-
-// historyIs holds that the history is the undisturbed one, but for calls whose effect is told as unknown.
-func (c *told) historyIs(want map[string][]string) {
-	c.t.Helper()
-	got := c.history()
-	for who, messages := range got {
-		for i, m := range messages {
-			for _, name := range []string{"tools__append_note", "codemode"} {
-				if strings.HasPrefix(m, "toolResult "+name+" "+unknownEffect) && i < len(want[who]) && strings.HasPrefix(want[who][i], "toolResult "+name+" ") {
-					messages[i] = want[who][i]
-				}
-			}
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		c.t.Errorf("history (-undisturbed +disturbed):\n%s\n%s", diff, c.brief())
-	}
-}
-
-// nothingIsDoubled holds that each note was written at most once, and exactly once if its call has the tool's result.
-func (c *told) nothingIsDoubled() {
-	c.t.Helper()
-	written := map[string]int{}
-	for _, effect := range shared.Tools.Effects(c.ns) {
-		written[effect.Text]++
-	}
-	for text, times := range written {
-		if times > 1 {
-			c.t.Errorf("%q was written %d times:\n%s", text, times, c.brief())
-		}
-	}
-	results := 0
-	for _, messages := range c.history() {
-		for _, m := range messages {
-			if strings.HasPrefix(m, "toolResult tools__append_note") && strings.Contains(m, "note written") {
-				results++
-			}
-		}
-	}
-	if results > len(written) {
-		c.t.Errorf("%d calls have the result of a note, %d notes were written", results, len(written))
-	}
 }

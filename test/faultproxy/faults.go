@@ -163,6 +163,20 @@ func Hold(release <-chan struct{}) Fault {
 	}
 }
 
+// Late passes requests on after a while.
+func Late(after time.Duration) Fault {
+	return func(e *Exchange) {
+		timer := time.NewTimer(after)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			e.Pass()
+		case <-e.Request.Context().Done():
+			e.Reset()
+		}
+	}
+}
+
 // Sometimes spoils about percent of the requests with one of the faults, drawn from the seed in the order of requests,
 // and passes the others.
 func Sometimes(seed uint64, percent int, faults ...Fault) Fault {

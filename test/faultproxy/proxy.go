@@ -10,9 +10,11 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 )
@@ -168,17 +170,49 @@ type Exchange struct {
 	writer http.ResponseWriter
 }
 
-// Pass forwards the request and returns the server's answer to the client.
-func (e *Exchange) Pass() { e.Reply(e.Forward()) }
+// Pass forwards the request and returns the server's answer to the client, an event stream as it comes.
+func (e *Exchange) Pass() {
+	resp := e.send()
+	defer resp.Body.Close()
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		e.Reply(e.whole(resp))
+		return
+	}
+	maps.Copy(e.writer.Header(), resp.Header)
+	e.writer.WriteHeader(resp.StatusCode)
+	flush := http.NewResponseController(e.writer)
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := resp.Body.Read(buffer)
+		_, _ = e.writer.Write(buffer[:n]) // the client may be gone
+		_ = flush.Flush()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler) // the server broke off; so does the proxy
+		}
+	}
+}
 
 // Forward sends the request on as it stands and returns the answer. When the server cannot be reached, the client's
 // connection is broken, as it would be without a proxy.
 func (e *Exchange) Forward() Answer {
+	resp := e.send()
+	defer resp.Body.Close()
+	return e.whole(resp)
+}
+
+func (e *Exchange) send() *http.Response {
 	resp, err := e.proxy.transport.RoundTrip(e.outgoing())
 	if err != nil {
 		e.Reset()
 	}
-	defer resp.Body.Close()
+	return resp
+}
+
+// whole reads all of an answer.
+func (e *Exchange) whole(resp *http.Response) Answer {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	if err != nil {
 		e.Reset()

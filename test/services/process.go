@@ -9,6 +9,7 @@ package services
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,8 @@ type Process struct {
 	command func() *exec.Cmd
 	// ready asks the server once whether it answers its protocol.
 	ready func(context.Context) error
+	// stopLimit bounds a graceful stop; the package's limit if zero.
+	stopLimit time.Duration
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -99,7 +102,7 @@ func (p *Process) awaitReady(ctx context.Context) error {
 // errEnded is returned when a server ended before it answered, for example because its port was taken.
 var errEnded = errors.New("server ended by itself")
 
-// Stop asks the server to end and waits. It kills a server that does not end within 20 s and says so.
+// Stop asks the server to end and waits. It kills a server that does not end within its limit and says so.
 func (p *Process) Stop() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,12 +112,13 @@ func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return p.kill()
 	}
+	limit := cmp.Or(p.stopLimit, stopLimit)
 	_ = p.cmd.Process.Signal(syscall.SIGCONT) // one that is paused would not hear it
 	select {
 	case <-p.done:
 		return nil
-	case <-time.After(stopLimit):
-		return errors.Join(fmt.Errorf("%s did not end within %s and was killed", p.name, stopLimit), p.kill())
+	case <-time.After(limit):
+		return errors.Join(fmt.Errorf("%s did not end within %s and was killed", p.name, limit), p.kill())
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -42,10 +43,12 @@ type Options struct {
 	ManagerEnv []string
 	// NATSSync is when NATS writes through to the disk: "always" (also for "") or a duration such as "2m".
 	NATSSync string
+	// Cluster has three NATS servers instead of one, and everything replicated among them.
+	Cluster bool
 	// ViewerAddress is where the viewer listens; a free port when empty.
 	ViewerAddress string
 	// Faults puts something between agentloop's own programs and what they need: S3Faults in front of the object store of
-	// manager and workers, and APIGate in front of their API server.
+	// manager and workers, APIGate in front of their API server, and NATSGates in front of each server of a cluster.
 	Faults bool
 }
 
@@ -55,19 +58,22 @@ type World struct {
 	Config     *rest.Config
 	Client     *kubernetes.Clientset
 	Kubeconfig string
-	NATS       *services.NATS
-	S3         *services.S3
-	Models     *modelserver.Server
-	ModelsURL  string
-	Tools      *mcpserver.Server
-	ToolsURL   string
-	Manager    *services.Process
-	Viewer     *services.Process
-	ViewerURL  string
+	// NATS is the one server, Servers are the three of a cluster; the other is nil.
+	NATS      *services.NATS
+	Servers   *services.Cluster
+	S3        *services.S3
+	Models    *modelserver.Server
+	ModelsURL string
+	Tools     *mcpserver.Server
+	ToolsURL  string
+	Manager   *services.Process
+	Viewer    *services.Process
+	ViewerURL string
 
-	// S3Faults and APIGate are nil without Faults.
-	S3Faults *faultproxy.Proxy
-	APIGate  *services.Gate
+	// S3Faults and APIGate are nil without Faults, NATSGates also without Cluster.
+	S3Faults  *faultproxy.Proxy
+	APIGate   *services.Gate
+	NATSGates []*services.Gate
 
 	// Chaos is the manager's chaos point from its next start on; empty for none.
 	Chaos string
@@ -183,11 +189,46 @@ func (w *World) start(ctx context.Context, process *services.Process) error {
 
 func (w *World) startNATS(ctx context.Context) error {
 	var err error
+	if w.Cluster {
+		if w.Servers, err = services.StartNATSCluster(ctx, services.NATSOptions{Programs: w.Programs, Dir: w.path("nats"), SyncInterval: w.NATSSync}); err != nil {
+			return err
+		}
+		w.stops = append(w.stops, w.Servers.Stop)
+		return nil
+	}
 	if w.NATS, err = services.StartNATS(ctx, services.NATSOptions{Programs: w.Programs, Dir: w.path("nats"), SyncInterval: w.NATSSync}); err != nil {
 		return err
 	}
 	w.stops = append(w.stops, w.NATS.Stop)
 	return nil
+}
+
+// NATSURL is where NATS is, or its three servers with commas between.
+func (w *World) NATSURL() string {
+	if w.Servers != nil {
+		return w.Servers.URL()
+	}
+	return w.NATS.URL
+}
+
+// NATSReplicas is how many servers keep each entry.
+func (w *World) NATSReplicas() int {
+	if w.Servers != nil {
+		return len(w.Servers.Nodes)
+	}
+	return 1
+}
+
+// gatedNATSURL leads through NATSGates, if there are some.
+func (w *World) gatedNATSURL() string {
+	if len(w.NATSGates) == 0 {
+		return w.NATSURL()
+	}
+	var urls []string
+	for _, gate := range w.NATSGates {
+		urls = append(urls, "nats://"+gate.Address())
+	}
+	return strings.Join(urls, ",")
 }
 
 func (w *World) startS3(ctx context.Context) error {
@@ -216,6 +257,17 @@ func (w *World) startFaults(context.Context) error {
 		return err
 	}
 	w.stops = append(w.stops, w.APIGate.Shut)
+	if w.Servers == nil {
+		return nil
+	}
+	for _, node := range w.Servers.Nodes {
+		gate, err := services.OpenGate(node.Address())
+		if err != nil {
+			return err
+		}
+		w.NATSGates = append(w.NATSGates, gate)
+		w.stops = append(w.stops, gate.Shut)
+	}
 	return nil
 }
 
@@ -287,6 +339,9 @@ func (w *World) startManager(ctx context.Context) error {
 	return w.start(ctx, w.Manager)
 }
 
+// leaves is how long a worker may take to end: its drain time and then as long as it may save what it has.
+const leaves = time.Minute
+
 // StartWorker starts one more worker, of a process of its own, with the chaos point if there is one. Stop ends it, if nobody
 // did before.
 func (w *World) StartWorker(ctx context.Context, id, chaos string) (*services.Process, error) {
@@ -299,7 +354,7 @@ func (w *World) StartWorker(ctx context.Context, id, chaos string) (*services.Pr
 		return nil, err
 	}
 	process := services.NewProgram(services.ProgramOptions{
-		Name: id, LogPath: w.path(id + ".log"),
+		Name: id, LogPath: w.path(id + ".log"), StopLimit: leaves,
 		Command: func() *exec.Cmd {
 			args := append([]string{"--role=all", "--leader-elect=false", "--allow-loopback", "--health-address=" + health, "--worker-id=" + id}, w.managerStoreFlags()...)
 			args = append(append(args, w.ManagerFlags...), "--role=workers")
@@ -313,19 +368,20 @@ func (w *World) StartWorker(ctx context.Context, id, chaos string) (*services.Pr
 	return process, w.start(ctx, process)
 }
 
-func (w *World) storeFlags() []string { return w.flagsFor(w.S3.Endpoint) }
+func (w *World) storeFlags() []string { return w.flagsFor(w.NATSURL(), w.S3.Endpoint) }
 
-// managerStoreFlags lead through S3Faults, if there is one.
+// managerStoreFlags lead through S3Faults and NATSGates, if there are some.
 func (w *World) managerStoreFlags() []string {
-	if w.S3Faults == nil {
-		return w.storeFlags()
+	endpoint := w.S3.Endpoint
+	if w.S3Faults != nil {
+		endpoint = w.S3Faults.URL()
 	}
-	return w.flagsFor(w.S3Faults.URL())
+	return append(w.flagsFor(w.gatedNATSURL(), endpoint), fmt.Sprintf("--nats-replicas=%d", w.NATSReplicas()))
 }
 
-func (w *World) flagsFor(endpoint string) []string {
+func (w *World) flagsFor(nats, endpoint string) []string {
 	return []string{
-		"--nats-url=" + w.NATS.URL, "--s3-endpoint=" + endpoint, "--s3-bucket=" + w.S3.Bucket, "--s3-region=" + w.S3.Region, "--s3-addressing=path",
+		"--nats-url=" + nats, "--s3-endpoint=" + endpoint, "--s3-bucket=" + w.S3.Bucket, "--s3-region=" + w.S3.Region, "--s3-addressing=path",
 	}
 }
 

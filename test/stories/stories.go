@@ -1,32 +1,32 @@
-package chaos
+package stories
 
 import "strings"
 
-// story is a conversation that is told once undisturbed, and then again with a worker that dies in it.
-type story struct {
-	name string
-	// models is the model script. Its replies have conditions instead of an order, since requests are sent again.
-	models string
-	// session is what the session's spec has besides its model and tool server, server what the server's has.
-	session, server string
-	// prompts are the runs, one after another; the last one is disturbed.
-	prompts []string
-	// approves says that calls wait for a person, who approves them.
-	approves bool
+// Story is a conversation.
+type Story struct {
+	Name string
+	// Models is the model script. Its replies have conditions instead of an order, since requests are sent again.
+	Models string
+	// Session is what the session's spec has besides its model and tool server, Server what the server's has.
+	Session, Server string
+	// Prompts are the runs, one after another.
+	Prompts []string
+	// Approves says that calls wait for a person, who approves them.
+	Approves bool
 }
 
-// The texts of $NS and $NS-model are the case's own.
-var stories = []story{
+// All are the stories. The texts of $NS and $NS-model are the telling's own.
+var All = []Story{
 	{
-		name: "plain", prompts: []string{"Say something."},
-		models: `
+		Name: "plain", Prompts: []string{"Say something."},
+		Models: `
 - content: [{text: "Something that is said in several pieces."}]
   chunks: 4
   repeat: true`,
 	},
 	{
-		name: "tools", prompts: []string{"Note the weather."},
-		models: `
+		Name: "tools", Prompts: []string{"Note the weather."},
+		Models: `
 - match: {step: 1}
   content: [{toolCall: {id: c1, name: tools__weather, arguments: {city: Oslo}}}]
   repeat: true
@@ -37,8 +37,8 @@ var stories = []story{
   repeat: true`,
 	},
 	{
-		name: "parallel", prompts: []string{"Add and look."},
-		models: `
+		Name: "parallel", Prompts: []string{"Add and look."},
+		Models: `
 - match: {step: 1}
   content:
   - {toolCall: {id: c1, name: tools__add, arguments: {a: 1, b: 2}}}
@@ -48,18 +48,18 @@ var stories = []story{
   repeat: true`,
 	},
 	{
-		name: "compaction", prompts: []string{strings.Repeat("word ", 2400), strings.Repeat("more ", 2400), "And now?"},
-		models: `
+		Name: "compaction", Prompts: []string{strings.Repeat("word ", 2400), strings.Repeat("more ", 2400), "And now?"},
+		Models: `
 - match: {system: "working memory of an agent"}
   content: [{text: "They talk of words."}]
   repeat: true
 - content: [{text: "I see."}]
   repeat: true`,
-		session: "compaction: {thresholdPercent: 40}",
+		Session: "compaction: {thresholdPercent: 40}",
 	},
 	{
-		name: "approval", prompts: []string{"Note it."}, approves: true,
-		models: `
+		Name: "approval", Prompts: []string{"Note it."}, Approves: true,
+		Models: `
 - match: {step: 1}
   content:
   - {toolCall: {id: c1, name: tools__append_note, arguments: {text: "note of $NS"}}}
@@ -67,11 +67,11 @@ var stories = []story{
   repeat: true
 - content: [{text: "It is noted."}]
   repeat: true`,
-		server: "requireApproval: [append_note]",
+		Server: "requireApproval: [append_note]",
 	},
 	{
-		name: "subagents", prompts: []string{"Start."},
-		models: `
+		Name: "subagents", Prompts: []string{"Start."},
+		Models: `
 - match: {lastUser: "Start.", step: 1}
   content:
   - {toolCall: {id: d1, name: delegate, arguments: {agent: reviewer, task: "Judge it."}}}
@@ -88,19 +88,19 @@ var stories = []story{
   repeat: true
 - content: [{text: "All is done."}]
   repeat: true`,
-		session: `
+		Session: `
   subagents:
   - {name: reviewer, description: Judges., toolServers: [tools]}
   - {name: writer, description: Writes.}`,
 	},
 	{
-		name: "codemode", prompts: []string{"Compute."},
-		models: `
+		Name: "codemode", Prompts: []string{"Compute."},
+		Models: `
 - match: {step: 1}
   content: [{toolCall: {id: c1, name: codemode, arguments: {code: "const n = await tools.tools.add({a: 1, b: 2}); await tools.tools.append_note({text: 'note of $NS'}); return n"}}}]
   repeat: true
 - content: [{text: "It is computed."}]
   repeat: true`,
-		server: "declaration: Codemode",
+		Server: "declaration: Codemode",
 	},
 }
