@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -99,36 +100,73 @@ func (l *Log) Bytes() int64 {
 	return size
 }
 
-// Copy appends to another log what it does not have yet. It refuses a stream with lost records.
+// Copy appends to another log what it does not have yet, about in the order of the times: streams that were written at the
+// same time stand beside each other there. It refuses a stream with lost records.
 func (l *Log) Copy(ctx context.Context, to runevent.Log) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
+	heads := map[runevent.Stream]*runevent.Head{}
+	var left []timed
+	for stream, records := range l.streams {
+		last, err := to.Last(ctx, stream)
+		if err != nil {
+			return fmt.Errorf("copy %s: %w", stream, err)
+		}
+		heads[stream] = &last.Head
+		var latest time.Time
+		for _, record := range records {
+			if record.Head.Sequence <= last.Head.Sequence {
+				continue
+			}
+			entry, err := runevent.Decode(record.Raw)
+			if err != nil {
+				return fmt.Errorf("copy %s: %w", stream, err)
+			}
+			if entry.CreatedAt.After(latest) {
+				latest = entry.CreatedAt
+			}
+			left = append(left, timed{latest, record})
+		}
+	}
+	slices.SortFunc(left, func(a, b timed) int {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.record.Stream.String(), b.record.Stream.String()), cmp.Compare(a.record.Head.Sequence, b.record.Head.Sequence))
+	})
+	for some := range slices.Chunk(left, copiedAtOnce) {
+		if err := copyTo(ctx, to, some, heads); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// timed is a record with its time.
+type timed struct {
+	at     time.Time
+	record runevent.Record
+}
+
+// copiedAtOnce is how many records have no order among each other, but for those of a stream.
+const copiedAtOnce = 256
+
+// copyTo appends records, several streams at the same time.
+func copyTo(ctx context.Context, to runevent.Log, records []timed, heads map[runevent.Stream]*runevent.Head) error {
+	streams := map[runevent.Stream][]runevent.Record{}
+	for _, one := range records {
+		streams[one.record.Stream] = append(streams[one.record.Stream], one.record)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
-	for stream, records := range l.streams {
+	for stream, records := range streams {
+		head := heads[stream]
 		group.Go(func() error {
-			if err := copyTo(ctx, to, stream, records); err != nil {
-				return fmt.Errorf("copy %s: %w", stream, err)
+			for _, record := range records {
+				var err error
+				if *head, err = to.Append(ctx, stream, *head, record.Raw); err != nil {
+					return fmt.Errorf("copy %s: %w", stream, err)
+				}
 			}
 			return nil
 		})
 	}
 	return group.Wait()
-}
-
-func copyTo(ctx context.Context, to runevent.Log, stream runevent.Stream, records []runevent.Record) error {
-	last, err := to.Last(ctx, stream)
-	if err != nil {
-		return err
-	}
-	head := last.Head
-	for _, record := range records {
-		if record.Head.Sequence <= last.Head.Sequence {
-			continue
-		}
-		if head, err = to.Append(ctx, stream, head, record.Raw); err != nil {
-			return err
-		}
-	}
-	return nil
 }
