@@ -93,6 +93,16 @@ type recordAt struct {
 	position uint64
 }
 
+// defining is where the record stands that defines the entry.
+func (n *node) defining() recordAt {
+	for _, at := range n.records {
+		if at.sequence == n.Sequence {
+			return at
+		}
+	}
+	return recordAt{sequence: n.Sequence}
+}
+
 // runKey names a run by the agent whose stream it is in: no other stream's records can change it.
 type runKey struct{ agent, uid string }
 

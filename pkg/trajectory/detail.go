@@ -166,7 +166,7 @@ func (d *detail) readEvents(ctx context.Context) error {
 	d.events = make([]runevent.Entry, 0, len(d.node.records))
 	for _, at := range d.node.records {
 		sequence := at.sequence
-		record, ok, err := d.window.record(ctx, d.node.stream, sequence)
+		record, ok, err := d.window.record(ctx, d.node.stream, at)
 		if err != nil {
 			return err
 		}
@@ -283,7 +283,7 @@ func (d *detail) answer(ctx context.Context) error {
 	if n == nil {
 		return nil
 	}
-	record, ok, err := d.window.record(ctx, n.stream, n.Sequence)
+	record, ok, err := d.window.record(ctx, n.stream, n.defining())
 	if err != nil || !ok {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentloop/agentloop/pkg/internal/jsonwalk"
 	"github.com/agentloop/agentloop/pkg/message"
+	"github.com/agentloop/agentloop/pkg/projection"
 	"github.com/agentloop/agentloop/pkg/session"
 )
 
@@ -49,9 +50,13 @@ func (d *Detail) appendTo(b []byte) ([]byte, error) {
 	if d.Input != nil {
 		w.input(d.Input)
 	}
-	if d.Assembly != nil || d.Output != nil || d.Text != nil || d.Tool != nil || d.Message != nil || d.Failure != nil {
+	if d.Assembly != nil {
+		w.name("assembly")
+		w.assembly(d.Assembly)
+	}
+	if d.Output != nil || d.Text != nil || d.Tool != nil || d.Message != nil || d.Failure != nil {
 		rest := *d
-		rest.Events, rest.Input, rest.AgentState = nil, nil, nil
+		rest.Events, rest.Input, rest.Assembly, rest.AgentState = nil, nil, nil, nil
 		w.members(rest, "entry", "events", "notices")
 	}
 	if d.AgentState != nil {
@@ -217,14 +222,24 @@ func (w *writer) input(in *ModelInput) {
 	rest.Messages, rest.Tools = nil, nil
 	w.members(rest, "messages", "tools")
 	w.list("messages", len(in.Messages), func(i int) { w.inputMessage(&in.Messages[i]) })
-	w.member("tools", in.Tools)
+	if in.safeTools != nil {
+		w.name("tools")
+		w.out = append(w.out, in.safeTools...)
+	} else {
+		w.member("tools", in.Tools)
+	}
 	w.raw(`}`)
 }
 
 func (w *writer) inputMessage(m *InputMessage) {
 	w.raw(`{"index":`)
 	w.out = strconv.AppendInt(w.out, int64(m.Index), 10)
-	w.member("role", m.Role)
+	if harmless(m.Role) {
+		w.name("role")
+		w.out = message.AppendString(w.out, m.Role)
+	} else {
+		w.member("role", m.Role)
+	}
 	if !m.Digest.IsZero() {
 		w.raw(`,"digest":"`)
 		w.raw(m.Digest.String())
@@ -236,12 +251,46 @@ func (w *writer) inputMessage(m *InputMessage) {
 	}
 	if m.Source != nil {
 		w.name("source")
-		w.redacted("source", m.Source.AppendJSON(nil))
+		w.source(m.Source)
 	}
 	if m.SkillExpansion != nil || m.Unavailable != "" {
 		rest := *m
 		rest.Message, rest.Source = nil, nil
 		w.members(rest, "index", "role", "digest")
 	}
+	w.raw(`}`)
+}
+
+// source writes a row of the source map: an input has as many as messages. No member's name makes it a credential.
+func (w *writer) source(s *projection.Source) {
+	if harmlessSource(s) {
+		w.out = s.AppendJSON(w.out)
+		return
+	}
+	w.scratch = s.AppendJSON(w.scratch[:0])
+	w.redacted("", w.scratch)
+}
+
+func harmlessSource(s *projection.Source) bool {
+	for _, skill := range s.Skills {
+		if !harmless(skill.ID) || !harmless(skill.Revision) {
+			return false
+		}
+	}
+	return harmless(string(s.Type)) && harmless(s.CheckpointID) && harmless(s.ToolCallID)
+}
+
+// assembly writes how an input was put together.
+func (w *writer) assembly(a *Assembly) {
+	w.raw(`{"historyMessageCount":`)
+	w.out = strconv.AppendInt(w.out, int64(a.HistoryMessageCount), 10)
+	if a.Sources == nil {
+		w.raw(`,"sources":null`)
+	} else {
+		w.list("sources", len(a.Sources), func(i int) { w.source(&a.Sources[i]) })
+	}
+	rest := *a
+	rest.Sources = nil
+	w.members(rest, "historyMessageCount", "sources")
 	w.raw(`}`)
 }

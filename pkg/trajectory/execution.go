@@ -131,7 +131,7 @@ func (c *Contents) Executions(ctx context.Context) ([]*Execution, error) {
 
 // link notes which execution a delegation began.
 func (c *Contents) link(ctx context.Context, n *node, byKey map[runKey]*Execution, all []*Execution) error {
-	record, ok, err := c.window.record(ctx, n.stream, n.Sequence)
+	record, ok, err := c.window.record(ctx, n.stream, n.defining())
 	if err != nil || !ok {
 		return err
 	}

@@ -48,7 +48,8 @@ func (r *Reader) Export(ctx context.Context, ix *Index, head Header, each Ordere
 		return 0, fmt.Errorf("export header: %w", err)
 	}
 	records := 0
-	shared := newWindow(r.log)
+	shared := r.whole(ix)
+	defer shared.close()
 	line := func(ctx context.Context, i int) ([]byte, error) {
 		line, err := r.exportEntry(ctx, ix, ix.listed[i], shared)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/agentloop/agentloop/pkg/budget"
 	"github.com/agentloop/agentloop/pkg/cas"
@@ -26,6 +27,8 @@ type ModelInput struct {
 	System   *SystemPrompt  `json:"system,omitempty"`
 	Messages []InputMessage `json:"messages"`
 	Tools    []message.Tool `json:"tools"`
+	// safeTools are the tools as they may leave; nil when they were not encoded yet.
+	safeTools []byte
 }
 
 // SystemPrompt is the prompt as the model got it, and the sections that it was rendered from when they are certain.
@@ -109,14 +112,16 @@ func (d *detail) input(ctx context.Context, ref cas.Ref) error {
 	if err != nil {
 		return err
 	}
-	in.Tools = append(in.Tools, tools...)
+	if len(tools.declared) > 0 {
+		in.Tools, in.safeTools = tools.declared, tools.safe
+	}
 	raws, complete, err := d.messages(ctx, snapshot)
 	if err != nil {
 		return err
 	}
 	prompt := projection.RenderSystem(sections)
 	if whole && known && complete {
-		in.Verified = d.materialize(prompt, raws, tools) == snapshot.InputDigest
+		in.Verified = d.materialize(prompt, raws, in.Tools) == snapshot.InputDigest
 		if !in.Verified {
 			d.note(Notice{Code: CodeMismatch, Digest: snapshot.InputDigest, Message: "The stored parts do not make the input that was fixed."})
 		}
@@ -170,32 +175,62 @@ func assemblyOf(record session.AssemblyRecord) *Assembly {
 	return out
 }
 
-// sections are those of the stored prompt; false when they could not be read.
-func (d *detail) sections(ctx context.Context, ref *cas.Ref) ([]projection.Section, bool, error) {
+// parts are what most inputs of a session have in common, read once for all of them.
+type parts struct {
+	ref      cas.Ref
+	sections []projection.Section
+	declared []message.Tool
+	// safe are the declared tools as they may leave.
+	safe []byte
+}
+
+// partBytes bounds the parts that a reader keeps.
+const partBytes = 2 << 20
+
+// part reads an object that most inputs share. It is false when it could not be read.
+func (d *detail) part(ctx context.Context, ref *cas.Ref, read func() (parts, *Notice, error)) (parts, bool, error) {
 	if ref == nil {
-		return nil, true, nil
+		return parts{}, true, nil
 	}
-	stored, notice, err := load[session.Sections](ctx, d.reader, d.index.Scope, *ref)
+	key := bodyKey{d.index.Scope, ref.Digest, -1}
+	if known, ok := d.reader.parts.Get(key); ok && known.ref == *ref {
+		return known, true, nil
+	}
+	one, notice, err := read()
 	if notice != nil {
 		d.note(*notice)
 	}
-	return stored.Sections, notice == nil && err == nil, err
+	if notice != nil || err != nil {
+		return one, false, err
+	}
+	one.ref = *ref
+	d.reader.parts.Add(key, one, 2*ref.Size+int64(len(one.safe))+bodyOverhead)
+	return one, true, nil
+}
+
+// sections are those of the stored prompt; false when they could not be read.
+func (d *detail) sections(ctx context.Context, ref *cas.Ref) ([]projection.Section, bool, error) {
+	one, known, err := d.part(ctx, ref, func() (parts, *Notice, error) {
+		stored, notice, err := load[session.Sections](ctx, d.reader, d.index.Scope, *ref)
+		return parts{sections: stored.Sections}, notice, err
+	})
+	return one.sections, known, err
 }
 
 // tools are the declared tools as the model saw them; false when they could not be read.
-func (d *detail) tools(ctx context.Context, ref *cas.Ref) ([]message.Tool, bool, error) {
-	if ref == nil {
-		return nil, true, nil
-	}
-	stored, notice, err := load[session.ToolSet](ctx, d.reader, d.index.Scope, *ref)
-	if notice != nil {
-		d.note(*notice)
-	}
-	var tools []message.Tool
-	for _, definition := range stored.Tools {
-		tools = append(tools, definition.Tool)
-	}
-	return tools, notice == nil && err == nil, err
+func (d *detail) tools(ctx context.Context, ref *cas.Ref) (parts, bool, error) {
+	return d.part(ctx, ref, func() (parts, *Notice, error) {
+		var one parts
+		stored, notice, err := load[session.ToolSet](ctx, d.reader, d.index.Scope, *ref)
+		for _, definition := range stored.Tools {
+			one.declared = append(one.declared, definition.Tool)
+		}
+		var w writer
+		if w.value("tools", one.declared); w.err == nil {
+			one.safe = w.out
+		}
+		return one, notice, err
+	})
 }
 
 // messages fills in the input's messages and returns their exact bytes; false when one of them could not be read.
@@ -216,6 +251,7 @@ func (d *detail) messages(ctx context.Context, snapshot session.ContextSnapshot)
 	}
 	complete := true
 	raws := make([][]byte, len(bodies))
+	d.Input.Messages = slices.Grow(d.Input.Messages, len(bodies))
 	sources, expansions := d.Assembly.Sources, d.Assembly.SkillExpansions
 	for i, body := range bodies {
 		m := InputMessage{Index: i, Role: body.roleName(), Message: body.raw, Digest: body.digest, Unavailable: body.problem(), safe: body.safe}

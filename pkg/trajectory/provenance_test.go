@@ -83,7 +83,7 @@ func TestWindow(t *testing.T) {
 	w := newWindow(log)
 	get := func(sequence int64, want bool) {
 		t.Helper()
-		r, ok, err := w.record(t.Context(), stream, sequence)
+		r, ok, err := w.record(t.Context(), stream, recordAt{sequence: sequence})
 		if err != nil || ok != want || ok && r.Head.Sequence != sequence {
 			t.Errorf("record %d: %+v, %v, %v", sequence, r.Head, ok, err)
 		}

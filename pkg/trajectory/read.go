@@ -26,6 +26,7 @@ type Reader struct {
 	resolver *cas.Resolver
 	bodies   *lru.Cache[bodyKey, body]
 	states   *lru.Cache[bodyKey, *AgentState]
+	parts    *lru.Cache[bodyKey, parts]
 }
 
 // Over returns a reader of the same log that gets its objects from another store, and shares what this one keeps.
@@ -42,7 +43,7 @@ func resolverOf(store cas.Store) *cas.Resolver {
 // NewReader returns a reader. It keeps the most recently used messages in memory, up to some megabytes.
 func NewReader(log Log, store cas.Store) *Reader {
 	return &Reader{
-		log: log, store: store, resolver: resolverOf(store), bodies: lru.New[bodyKey, body](bodyBytes), states: lru.New[bodyKey, *AgentState](keptStates),
+		log: log, store: store, resolver: resolverOf(store), bodies: lru.New[bodyKey, body](bodyBytes), states: lru.New[bodyKey, *AgentState](keptStates), parts: lru.New[bodyKey, parts](partBytes),
 	}
 }
 

@@ -44,7 +44,8 @@ func redactMember(name string, raw []byte) ([]byte, error) {
 
 // modeOf is what the name of a document's member says about its value.
 func modeOf(name string, value []byte) mode {
-	quoted := message.AppendString(nil, name)
+	var room [64]byte
+	quoted := message.AppendString(room[:0], name)
 	return memberMode(modePlain, classOfQuoted(quoted), quoted, value[0])
 }
 

@@ -21,12 +21,15 @@ import (
 type sweepable struct {
 	*memlog.Log
 	swept, read int
+	// ended counts the sweeps that are over.
+	ended int
 	// keep says what becomes of the n-th record of a sweep.
 	keep func(n int) (bool, error)
 }
 
 func (l *sweepable) Sweep(ctx context.Context, s runevent.Sweep, fn func(runevent.Record) error) error {
 	n := 0
+	defer func() { l.ended++ }()
 	return l.Log.Sweep(ctx, s, func(rec runevent.Record) error {
 		n++
 		if keep, err := l.keep(n); !keep {

@@ -173,7 +173,7 @@ func (d *detail) approvals(ctx context.Context) error {
 func (d *detail) recorded(ctx context.Context, n *node) ([]runevent.Entry, error) {
 	var events []runevent.Entry
 	for _, at := range n.records {
-		record, ok, err := d.window.record(ctx, n.stream, at.sequence)
+		record, ok, err := d.window.record(ctx, n.stream, at)
 		if err != nil {
 			return nil, err
 		}

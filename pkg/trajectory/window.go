@@ -18,11 +18,14 @@ const (
 	windowBytes  = 8 << 20
 )
 
-// window reads records by their sequence. It keeps the chunks that were used last, so that reading the entries of a
-// session in order reads each stream once. Safe for concurrent use; who waits for a read waits for those before it.
+// window reads records by their places. It keeps what was read last, so that reading the entries of a session in order
+// reads its log once. Safe for concurrent use; who waits for a read waits for those before it.
 type window struct {
-	log    Log
-	mu     sync.Mutex
+	log Log
+	mu  sync.Mutex
+	// forward reads the log itself, when all of it is wanted; nil otherwise.
+	forward *forward
+	// chunks are parts of single streams.
 	chunks map[chunkKey][]runevent.Record
 	used   []chunkKey // least recently used first
 	// singles are records that were read alone.
@@ -39,6 +42,21 @@ type chunkKey struct {
 }
 
 func newWindow(log Log) *window { return &window{log: log, chunks: map[chunkKey][]runevent.Record{}} }
+
+// whole returns a window for reading all entries of an index in order. It must be closed.
+func (r *Reader) whole(ix *Index) *window {
+	w := newWindow(r.log)
+	w.forward = newForward(r.log, ix)
+	return w
+}
+
+// close ends what the window still reads.
+func (w *window) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.forward.close()
+	w.forward = nil
+}
 
 // Placed is what a log may be besides. Records returns a stream's records whose sequences and positions are given, in that
 // order; in the place of one that does not stand there, or that the log cannot find now, a zero Record.
@@ -80,13 +98,17 @@ func (w *window) single(ctx context.Context, nodes ...*node) {
 var errEnough = errors.New("enough")
 
 // record returns a record; false when the stream does not have it.
-func (w *window) record(ctx context.Context, stream runevent.Stream, sequence int64) (runevent.Record, bool, error) {
+func (w *window) record(ctx context.Context, stream runevent.Stream, at recordAt) (runevent.Record, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	sequence := at.sequence
 	for _, record := range w.singles[stream] {
 		if record.Head.Sequence == sequence {
 			return record, true, nil
 		}
+	}
+	if record, ok := w.forward.record(ctx, stream, at); ok {
+		return record, true, nil
 	}
 	key := chunkKey{stream, (sequence - 1) / chunkLength}
 	chunk, ok := w.chunks[key]

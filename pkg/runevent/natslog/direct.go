@@ -69,6 +69,9 @@ func (l *Log) directGet(ctx context.Context, req getRequest) ([]runevent.Record,
 			return batch, errors.New("a message of the batch was lost on its way")
 		}
 		before = rec.Head.Position
+		if n := len(batch); n > 0 && batch[n-1].Stream == rec.Stream {
+			rec.Stream = batch[n-1].Stream // and not the message's own strings
+		}
 		batch = append(batch, rec)
 		if !batched {
 			return batch, nil
