@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 
 	hashicorp "github.com/hashicorp/golang-lru/v2"
@@ -96,6 +97,17 @@ func (l *Log) Records(ctx context.Context, stream runevent.Stream, places []rune
 		}
 	}
 	return inner.Records(ctx, stream, places)
+}
+
+// End returns the position of the last entry of the log underneath where that says it. Elsewhere none is known to be the last.
+func (l *Log) End(ctx context.Context) (uint64, error) {
+	inner, ok := l.Log.(interface {
+		End(ctx context.Context) (uint64, error)
+	})
+	if !ok {
+		return math.MaxUint64, nil
+	}
+	return inner.End(ctx)
 }
 
 // catalogue returns what the files of a session hold, as it was last seen.

@@ -31,6 +31,8 @@ type Builder struct {
 	parents  map[string]string
 	// complete is the log position up to which no record of any stream is left out.
 	complete uint64
+	// late says that a record was added since that stands at or before complete.
+	late     bool
 	adjusted int
 	// expected is how long streams are known to have been.
 	expected map[runevent.Stream]int64
@@ -263,9 +265,27 @@ func (b *Builder) gap(name runevent.Stream, from, to int64) {
 
 // Complete says that every record up to a log position has been added.
 func (b *Builder) Complete(position uint64) {
+	if b.late {
+		position = max(position, b.complete+1)
+	}
 	if position > b.complete {
 		b.complete, b.dirty = position, true
 	}
+	b.late = false
+}
+
+// changedAt is the position from which on a record's changes are news: its own, unless an index was said to be complete
+// behind that already. Then the record was seen late, because some of a log's streams were looked up later than others,
+// and who reads increments must still get it.
+func (b *Builder) changedAt(head runevent.Head) uint64 {
+	switch {
+	case head.Position == 0: // of an imported file, or out of an archive
+		return 0
+	case head.Position <= b.complete:
+		b.late = true
+		return b.complete + 1
+	}
+	return head.Position
 }
 
 // Missing notes that a stream ends at head and that the records before it, since the last one added, could not be read.
@@ -334,7 +354,7 @@ func (b *Builder) edit(at int, head runevent.Head) *node {
 		n = &copied
 		b.nodes[at] = n
 	}
-	n.changed = max(n.changed, head.Position)
+	n.changed = max(n.changed, b.changedAt(head))
 	return n
 }
 
@@ -362,7 +382,7 @@ func (b *Builder) editRun(key runKey, head runevent.Head) *run {
 		r = &copied
 		b.runs[key] = r
 	}
-	r.changed = max(r.changed, head.Position)
+	r.changed = max(r.changed, b.changedAt(head))
 	return r
 }
 

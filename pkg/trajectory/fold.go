@@ -98,7 +98,7 @@ func (b *Builder) record(s *stream, f fact) {
 // node makes the entry that a record defines.
 func (b *Builder) node(s *stream, f fact, kind Type) node {
 	event := f.event()
-	n := node{stream: s.name, first: f.head.Sequence, records: []recordAt{{f.head.Sequence, f.head.Position}}, changed: f.head.Position, stateRef: s.stateRef}
+	n := node{stream: s.name, first: f.head.Sequence, records: []recordAt{{f.head.Sequence, f.head.Position}}, changed: b.changedAt(f.head), stateRef: s.stateRef}
 	n.Entry = Entry{
 		ID: entryID(s.name, f.head.Sequence), Agent: f.agent, Type: kind, Event: eventName(event), Sequence: f.head.Sequence,
 		Turn: event.Evidence.Turn, RequestExecutionID: event.Evidence.RequestExecutionID, ResponseID: event.Evidence.ResponseID,
@@ -182,7 +182,7 @@ func (b *Builder) ensureRun(s *stream, f fact) {
 	}
 	b.runs[key] = &run{
 		Run:     Run{UID: key.uid, Agent: key.agent, Status: "running", StartedAt: f.at.at, Name: f.event().RunName},
-		started: -1, changed: f.head.Position, epoch: b.epoch,
+		started: -1, changed: b.changedAt(f.head), epoch: b.epoch,
 	}
 	b.order = append(b.order, key)
 }

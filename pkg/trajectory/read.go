@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/agentloop/agentloop/pkg/cas"
@@ -60,6 +61,10 @@ func (r *Reader) Refresh(ctx context.Context, b *Builder) error {
 			return err
 		}
 	}
+	safe, err := r.end(ctx)
+	if err != nil {
+		return err
+	}
 	ends, err := r.log.Streams(ctx, b.scope.Namespace, b.scope.Session)
 	if err != nil {
 		return fmt.Errorf("list streams: %w", err)
@@ -81,9 +86,29 @@ func (r *Reader) Refresh(ctx context.Context, b *Builder) error {
 			return err
 		}
 	}
-	b.Complete(complete)
+	b.Complete(min(complete, safe))
 	r.models(ctx, b)
 	return r.match(ctx, b)
+}
+
+// Ended is what a log may be besides. End returns the position of the last record of the whole log: streams that are looked
+// up afterwards have everything up to there.
+type Ended interface {
+	End(ctx context.Context) (uint64, error)
+}
+
+// end is the position up to which a refresh that begins now misses nothing. Streams need not be listed all at the same
+// moment: up to where the last one of them ends, an earlier listed one may have got records meanwhile.
+func (r *Reader) end(ctx context.Context) (uint64, error) {
+	log, ok := r.log.(Ended)
+	if !ok {
+		return math.MaxUint64, nil
+	}
+	position, err := log.End(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("find the log's end: %w", err)
+	}
+	return position, nil
 }
 
 // lost says whether a stream that was read before has vanished.

@@ -166,6 +166,19 @@ func (l *Log) Trim(ctx context.Context, stream runevent.Stream, through int64) e
 // errTrimmed ends the read of the first entry that stays.
 var errTrimmed = errors.New("found")
 
+// End returns the position of the log's last entry, of whatever stream, as the leader knows it; 0 when it has none.
+func (l *Log) End(ctx context.Context) (uint64, error) {
+	var info struct {
+		State struct {
+			Last uint64 `json:"last_seq"`
+		} `json:"state"`
+	}
+	err := l.patiently(ctx, "end of the log", func(ctx context.Context) error {
+		return l.healed(ctx, l.api(ctx, "STREAM.INFO", struct{}{}, &info))
+	})
+	return info.State.Last, err
+}
+
 // Fill returns how many bytes the log holds and how many it may hold, 0 for no limit.
 func (l *Log) Fill(ctx context.Context) (used, limit int64, err error) {
 	var info struct {
