@@ -22,18 +22,66 @@ func read(t *testing.T, path string) string {
 // docLink is the target of a link in a document.
 var docLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// TestDocLinks wants links between documents to lead somewhere.
+// TestDocLinks wants links between documents to lead somewhere, to the section that they name.
 func TestDocLinks(t *testing.T) {
 	for _, path := range tracked(t, "*.md") {
-		for _, match := range docLink.FindAllStringSubmatch(read(t, path), -1) {
-			target, _, _ := strings.Cut(match[1], "#")
-			if target == "" || strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+		for _, match := range docLink.FindAllStringSubmatch(prose(read(t, path)), -1) {
+			target, anchor, _ := strings.Cut(match[1], "#")
+			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(path), target)); err != nil {
+			file := path
+			if target != "" {
+				file = filepath.Join(filepath.Dir(path), target)
+			}
+			if _, err := os.Stat(file); err != nil {
 				t.Errorf("%s links to %s, which does not exist", path, match[1])
+				continue
+			}
+			if anchor != "" && strings.HasSuffix(file, ".md") && !anchors(read(t, file))[anchor] {
+				t.Errorf("%s links to %s, and %s has no such section", path, match[1], file)
 			}
 		}
+	}
+}
+
+// fenced is a block of code, whose lines are neither links nor headings.
+var fenced = regexp.MustCompile("(?ms)^[ ]*```.*?^[ ]*```$")
+
+func prose(text string) string { return fenced.ReplaceAllString(text, "") }
+
+// heading is a heading of a document; slugless are the characters that hosting sites leave out of its anchor.
+var (
+	heading  = regexp.MustCompile(`(?m)^#{1,6} +(.*?) *$`)
+	slugless = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+	linked   = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+)
+
+// anchors are the names under which the sections of a document can be linked to, as hosting sites make them.
+func anchors(text string) map[string]bool {
+	out := map[string]bool{}
+	for _, match := range heading.FindAllStringSubmatch(prose(text), -1) {
+		name := slugless.ReplaceAllString(strings.ToLower(linked.ReplaceAllString(match[1], "$1")), "")
+		name = strings.ReplaceAll(name, " ", "-")
+		unique := name
+		for n := 1; out[unique]; n++ {
+			unique = fmt.Sprintf("%s-%d", name, n)
+		}
+		out[unique] = true
+	}
+	return out
+}
+
+// TestAnchors holds the names of sections to those that hosting sites give.
+func TestAnchors(t *testing.T) {
+	text := "# A page, with [a link](x.md)\n\n```sh\n# no heading\n```\n\n## `code` & more\n\n## spec.models[].sampling\n\n## Twice\n\n## Twice\n"
+	for _, want := range []string{"a-page-with-a-link", "code--more", "specmodelssampling", "twice", "twice-1"} {
+		if !anchors(text)[want] {
+			t.Errorf("no anchor %q in %v", want, anchors(text))
+		}
+	}
+	if len(anchors(text)) != 5 {
+		t.Errorf("anchors %v", anchors(text))
 	}
 }
 

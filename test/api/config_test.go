@@ -54,6 +54,33 @@ func TestSamples(t *testing.T) {
 	}
 }
 
+// TestRecipes applies the manifests of docs/recipes, again and in both ways.
+func TestRecipes(t *testing.T) {
+	if out, err := kubectl(t, "create", "namespace", "recipes"); err != nil {
+		t.Fatal(out)
+	}
+	for _, mode := range []string{"--server-side=false", "--server-side=true"} {
+		out, err := kubectl(t, "apply", mode, "--namespace", "recipes", "-f", "../../config/samples/providers", "-f", "../../config/samples/tools")
+		if err != nil {
+			t.Fatal(out)
+		}
+	}
+	out, err := kubectl(t, "get", "agentloop", "--namespace", "recipes", "-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.generation}{"\n"}{end}`)
+	if err != nil {
+		t.Fatal(out)
+	}
+	want := []string{
+		"AgentSession cluster-questions 1", "AgentSession everything 1", "AgentSession issues 1", "AgentSession notes 1", "AgentSession remembers 1",
+		"ModelProvider anthropic 1", "ModelProvider gateway 1", "ModelProvider gateway-claude 1", "ModelProvider ollama 1", "ModelProvider openai 1",
+		"ModelProvider openai-chat 1", "ModelProvider vllm 1",
+	}
+	got := strings.Split(strings.TrimSpace(out), "\n")
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("kind, name and generation: -want +got\n%s", diff)
+	}
+}
+
 // TestExplain says that kubectl explain has words for the kinds and their fields.
 func TestExplain(t *testing.T) {
 	for field, want := range map[string]string{

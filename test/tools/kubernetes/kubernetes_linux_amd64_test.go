@@ -21,7 +21,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
 
+	"github.com/agentloop/agentloop/api/v1alpha1"
 	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/tool"
 	"github.com/agentloop/agentloop/pkg/tool/mcp"
@@ -159,6 +161,24 @@ func call(t *testing.T, set *mcp.Set, name, arguments string) (string, tool.Resu
 	return message.Message{Role: message.RoleToolResult, Content: result.Content}.PlainText(), result
 }
 
+// recipe is what the sample for this server allows.
+func recipe(t *testing.T) []string {
+	t.Helper()
+	raw, err := os.ReadFile("../../../config/samples/tools/kubernetes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, _, _ := strings.Cut(string(raw), "\n---\n")
+	var session v1alpha1.AgentSession
+	if err := yaml.UnmarshalStrict([]byte(document), &session); err != nil {
+		t.Fatal(err)
+	}
+	if len(session.Spec.ToolServers) != 1 || len(session.Spec.ToolServers[0].Allow) < 3 {
+		t.Fatalf("the sample has the tool servers %+v", session.Spec.ToolServers)
+	}
+	return session.Spec.ToolServers[0].Allow
+}
+
 const settings = `{"resource":"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: team}\ndata: {colour: blue}\n"}`
 
 // TestKubernetesServer reads and changes objects of an API server through both ways in which the server keeps sessions.
@@ -183,6 +203,11 @@ func TestKubernetesServer(t *testing.T) {
 			}
 			if marks["resources_list"] != "reads true, repeatable true" || marks["resources_delete"] != "reads false, repeatable true" || marks["pods_exec"] != "reads false, repeatable false" {
 				t.Errorf("marks of tools: %q", marks)
+			}
+			for _, name := range recipe(t) {
+				if !strings.HasPrefix(marks[name], "reads true") {
+					t.Errorf("the recipe allows %s, of which the server says %q", name, marks[name])
+				}
 			}
 			if text, _ := call(t, set, "namespaces_list", `{}`); !strings.Contains(text, "team") {
 				t.Errorf("namespaces: %s", text)
