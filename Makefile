@@ -81,6 +81,14 @@ lint: ## run golangci-lint alone (compiled once, some minutes)
 licences: ## write docs/licences.md: what is linked into the programs and the page, and under which licences
 	@hack/licences.sh -write docs/licences.md
 
+.PHONY: release-notes
+release-notes: ## print what changed since the latest tag
+	@go run ./hack/releasenotes
+
+.PHONY: release-check
+release-check: ## say whether this commit can be released, and prepare notes, licence texts and digests; VERSION=v1.2.3
+	@hack/release-check.sh
+
 .PHONY: vulncheck
 vulncheck: ## compare the programs' modules with known vulnerabilities; VULNDB=newest asks for newer data
 	@hack/vulncheck.sh
