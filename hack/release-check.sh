@@ -78,14 +78,12 @@ check_programs() {
 
 check_images() {
 	grep -q '^images:' Makefile || { say "there is no target images yet" && return 0; }
-	local first
-	make images >/dev/null
-	first=$(find bin -name '*.tar' -path '*image*' -exec sha256sum {} + | sort)
-	[ -n "$first" ] || { say "make images wrote no archive below bin" && return 1; }
-	find bin -name '*.tar' -path '*image*' -delete
-	make images >/dev/null
-	diff <(printf '%s\n' "$first") <(find bin -name '*.tar' -path '*image*' -exec sha256sum {} + | sort) || { say "the second build has other bytes" && return 1; }
-	printf '%s\n' "$first" | tee -a "$out/SHA256SUMS"
+	local name
+	OUT=$scratch/first make images >/dev/null
+	OUT=$scratch/second make images >/dev/null
+	[ -n "$(ls "$scratch/first")" ] || { say "make images wrote nothing into OUT" && return 1; }
+	diff -rq "$scratch/first" "$scratch/second" || { say "the second build has other bytes" && return 1; }
+	(cd "$scratch/first" && find . -type f | sort | while read -r name; do sha256sum -- "${name#./}"; done) | tee -a "$out/SHA256SUMS"
 }
 
 check_documents() {

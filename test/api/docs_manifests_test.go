@@ -19,13 +19,23 @@ var fileOf = regexp.MustCompile(`^# ((?:config|charts|test|hack)/[A-Za-z0-9_./-]
 // otherGroups are served by an API server with more CRDs than ours; of their objects only the YAML is checked.
 var otherGroups = regexp.MustCompile(`^(monitoring\.coreos\.com|gateway\.networking\.k8s\.io|cert-manager\.io|kustomize\.config\.k8s\.io)/`)
 
-// TestDocManifests reads every block of YAML in the documents, and has the API server admit each object in it, as kubectl
+// handedIn is a text that a command of a block reads.
+var handedIn = regexp.MustCompile(`(?s)-f - <<EOF\n(.*?)\nEOF\n`)
+
+// TestDocManifests reads every block of YAML in the documents, and what commands there read, and has the API server admit each object in it, as kubectl
 // would create it: unknown fields, wrong types and broken rules fail. A block that begins with the path of a file is that file.
 func TestDocManifests(t *testing.T) {
 	objects, files := 0, 0
 	for path, text := range documents(t) {
 		blocks, _ := fences(path, text)
 		for _, block := range blocks {
+			if block.lang == "sh" {
+				for _, match := range handedIn.FindAllStringSubmatch(block.text, -1) {
+					if checkManifest(t, block, match[1]) {
+						objects++
+					}
+				}
+			}
 			if block.lang != "yaml" {
 				continue
 			}
