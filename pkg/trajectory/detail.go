@@ -91,8 +91,8 @@ type detail struct {
 	window *window
 	// limit bounds the model input in bytes; 0 for no bound.
 	limit int64
-	// bare leaves out what is stored in objects of its own: texts, messages, tools and states.
-	bare bool
+	// extent is how much of it is read.
+	extent extent
 	// events are the decoded records, in order; items what imported ones say besides.
 	events []runevent.Entry
 	items  []legacy.Item
@@ -100,6 +100,19 @@ type detail struct {
 	raw    json.RawMessage
 	wanted bool
 }
+
+// extent is how much of an entry is read.
+type extent int
+
+const (
+	extentWhole extent = iota
+	// extentContent leaves out the agent's state.
+	extentContent
+	// extentBare leaves out what is stored in objects of its own: texts, messages, tools and states.
+	extentBare
+	// extentDeclared is bare, but for the tools of a model input.
+	extentDeclared
+)
 
 // Detail returns one entry of an index. An input of more than limit bytes is ErrTooLarge; 0 is no limit. Everything that
 // is missing or damaged is in the notices; an error is the log's or the store's own failure.
@@ -151,7 +164,7 @@ func (d *detail) fill(ctx context.Context) error {
 			return err
 		}
 	}
-	if d.bare {
+	if d.extent != extentWhole {
 		return nil
 	}
 	return d.state(ctx)
@@ -300,7 +313,7 @@ func (d *detail) failure(ctx context.Context, event *runevent.Event) (*Failure, 
 		Event: eventName(event), Reason: event.Reason, Message: event.Message, Class: event.Class, HTTPStatus: event.HTTPStatus,
 		Retryable: event.Retryable,
 	}
-	if event.Detail == nil || d.bare {
+	if event.Detail == nil || d.extent >= extentBare {
 		return failure, nil
 	}
 	raw, notice, err := d.reader.bytes(ctx, d.index.Scope, *event.Detail)
@@ -313,7 +326,7 @@ func (d *detail) failure(ctx context.Context, event *runevent.Event) (*Failure, 
 
 // body returns JSON that stands inline or in an object; nil with a notice when the object cannot be read.
 func (d *detail) body(ctx context.Context, inline json.RawMessage, ref *cas.Ref) (json.RawMessage, error) {
-	if inline != nil || ref == nil || d.bare {
+	if inline != nil || ref == nil || d.extent >= extentBare {
 		return inline, nil
 	}
 	raw, notice, err := d.reader.bytes(ctx, d.index.Scope, *ref)
@@ -344,7 +357,7 @@ func (d *detail) output(ctx context.Context, event *runevent.Event) error {
 		RequestOutputTokenLimit: event.RequestOutputTokenLimit, HTTPStatus: event.HTTPStatus,
 	}
 	d.Output = out
-	if d.bare {
+	if d.extent >= extentBare {
 		return nil
 	}
 	raw, notice, err := d.reader.bytes(ctx, d.index.Scope, *event.PayloadRef)
@@ -383,7 +396,7 @@ func (d *detail) text(ctx context.Context, events []runevent.Entry) (*TextConten
 	for _, entry := range events {
 		event := entry.Event
 		text := event.Text
-		if event.TextRef != nil && !d.bare {
+		if event.TextRef != nil && d.extent < extentBare {
 			raw, notice, err := d.reader.bytes(ctx, d.index.Scope, *event.TextRef)
 			if err != nil {
 				return nil, err

@@ -36,8 +36,8 @@ func (e *Execution) Entries() iter.Seq[*Entry] {
 	}
 }
 
-// Contents reads the entries of an index one after the other. It keeps what it read last, so that neighbours cost little.
-// Whatever it returns was redacted. For use by one goroutine.
+// Contents reads the entries of an index. It keeps what it read last, so that neighbours cost little. Whatever it returns was
+// redacted. Safe for concurrent use.
 type Contents struct {
 	reader *Reader
 	index  *Index
@@ -52,26 +52,32 @@ func (r *Reader) Contents(ix *Index) *Contents {
 // Index is the index whose entries are read.
 func (c *Contents) Index() *Index { return c.index }
 
-// Detail is an entry with everything that was recorded about it, of any size.
-func (c *Contents) Detail(ctx context.Context, id string) (Detail, error) {
-	return c.detail(ctx, id, false)
+// Content is an entry with its content, of any size: everything that a Detail has but the events and the agent's state.
+func (c *Contents) Content(ctx context.Context, id string) (Detail, error) {
+	return c.detail(ctx, id, extentContent)
 }
 
-// Outline is an entry with what its records say themselves, and of a model input with its parameters and its assembly, but
-// without messages, texts, tools and states that are stored in objects of their own.
+// Declared is an Outline with the tools that a model input declares.
+func (c *Contents) Declared(ctx context.Context, id string) (Detail, error) {
+	return c.detail(ctx, id, extentDeclared)
+}
+
+// Outline is a Content with what the entry's records say themselves, and of a model input with its parameters and its assembly,
+// but without messages, texts and tools that are stored in objects of their own.
 func (c *Contents) Outline(ctx context.Context, id string) (Detail, error) {
-	return c.detail(ctx, id, true)
+	return c.detail(ctx, id, extentBare)
 }
 
-func (c *Contents) detail(ctx context.Context, id string, bare bool) (Detail, error) {
+func (c *Contents) detail(ctx context.Context, id string, how extent) (Detail, error) {
 	n, ok := c.index.find(id)
 	if !ok {
 		return Detail{}, ErrNoEntry
 	}
-	d := &detail{reader: c.reader, index: c.index, node: n, window: c.window, bare: bare}
+	d := &detail{reader: c.reader, index: c.index, node: n, window: c.window, extent: how}
 	if err := d.fill(ctx); err != nil {
 		return Detail{}, err
 	}
+	d.Events = []RunEvent{}
 	return redacted(d.Detail)
 }
 

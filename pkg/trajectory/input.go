@@ -101,19 +101,20 @@ func (d *detail) input(ctx context.Context, ref cas.Ref) error {
 		Model: ModelName{Provider: snapshot.Model.Provider, API: string(snapshot.Model.API), ID: snapshot.Model.ID},
 	}
 	d.Input, d.Assembly = in, assemblyOf(snapshot.Assembly)
-	if d.bare {
+	if d.extent == extentBare {
 		return nil
+	}
+	if d.extent == extentDeclared {
+		_, err := d.declare(ctx, snapshot.Tools)
+		return err
 	}
 	sections, whole, err := d.sections(ctx, snapshot.System)
 	if err != nil {
 		return err
 	}
-	tools, known, err := d.tools(ctx, snapshot.Tools)
+	known, err := d.declare(ctx, snapshot.Tools)
 	if err != nil {
 		return err
-	}
-	if len(tools.declared) > 0 {
-		in.Tools, in.safeTools = tools.declared, tools.safe
 	}
 	raws, complete, err := d.messages(ctx, snapshot)
 	if err != nil {
@@ -134,6 +135,15 @@ func (d *detail) input(ctx context.Context, ref cas.Ref) error {
 		}
 	}
 	return nil
+}
+
+// declare fills in the tools; it is false when they could not be read.
+func (d *detail) declare(ctx context.Context, ref *cas.Ref) (bool, error) {
+	tools, known, err := d.tools(ctx, ref)
+	if len(tools.declared) > 0 {
+		d.Input.Tools, d.Input.safeTools = tools.declared, tools.safe
+	}
+	return known, err
 }
 
 // materialize puts an input's parts together as they were fixed and returns the digest of that.

@@ -342,10 +342,24 @@ func (b *viewerBench) exported(ctx context.Context, session *synthetic.Session, 
 	if err != nil {
 		return nil, err
 	}
-	return []Figure{
+	others, err := b.formats(ctx, session)
+	return append([]Figure{
 		figure("viewer", fmt.Sprintf("export of %.0f MB", e.megabytes), "MB/s", e.megabytes/e.took.Seconds()).atLeast(60),
 		figure("viewer", "memory for it, beside the index", "MiB", mebibytes(max(e.most-indexed, 0))).atMost(64),
-	}, nil
+	}, others...), err
+}
+
+// formats measures the export in the formats of other programs, which have less in them.
+func (b *viewerBench) formats(ctx context.Context, session *synthetic.Session) ([]Figure, error) {
+	var figures []Figure
+	for _, format := range []string{"atif", "otlp-json", "otlp-json&content=true"} {
+		size, _, took, err := b.drain(ctx, path(session, "/trajectory/export?format="+format))
+		if err != nil {
+			return nil, err
+		}
+		figures = append(figures, figure("viewer", fmt.Sprintf("the same as %s, %.0f MB", format, float64(size)/1e6), "s", took.Seconds()))
+	}
+	return figures, nil
 }
 
 func (b *viewerBench) exportedLarge(ctx context.Context, session *synthetic.Session) ([]Figure, error) {

@@ -19,6 +19,8 @@ type Options struct {
 	// Namespace, Session (its name, empty when the resource is gone) and UID say which session it is.
 	Namespace, Session, UID string
 	ExportedAt              trajectory.Time
+	// Each makes steps, which are written in their order; trajectory.OneByOne when it is nil.
+	Each trajectory.Ordered
 }
 
 // encode returns the JSON of a value in one line.
@@ -39,6 +41,9 @@ func Export(ctx context.Context, contents *trajectory.Contents, opts Options, to
 	runs, err := contents.Executions(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("export: %w", err)
+	}
+	if opts.Each == nil {
+		opts.Each = trajectory.OneByOne
 	}
 	x := &export{contents: contents, opts: opts, to: to}
 	var roots []*trajectory.Execution

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"math/big"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/agentloop/agentloop/pkg/message"
@@ -16,23 +19,43 @@ import (
 type document struct {
 	x   *export
 	run *trajectory.Execution
-	// tools are the calls by the input that their response answered; delegated are the runs by the call that began them.
-	tools     map[string][]*trajectory.Entry
+	// calls are the calls by the response that has them; delegated are the runs by the call that began them.
+	calls     map[string][]*trajectory.Entry
 	delegated map[string][]*trajectory.Execution
 	count     int
 	totals    totals
-	// unfinished are the requests without a response; the others count what has no step, or less than it should.
+	tally
+	empty bool
+}
+
+// tally says what of a run, or of one entry, has no step, or less than it should.
+type tally struct {
+	// unfinished are the requests without a response.
 	unfinished                           []map[string]any
 	titles, lifecycle, unreadable, stray int
-	empty                                bool
+}
+
+func (t *tally) add(o tally) {
+	t.unfinished = append(t.unfinished, o.unfinished...)
+	t.titles, t.lifecycle, t.unreadable, t.stray = t.titles+o.titles, t.lifecycle+o.lifecycle, t.unreadable+o.unreadable, t.stray+o.stray
 }
 
 func newDocument(x *export, run *trajectory.Execution) *document {
-	d := &document{x: x, run: run, tools: map[string][]*trajectory.Entry{}, delegated: map[string][]*trajectory.Execution{}}
+	d := &document{x: x, run: run, calls: map[string][]*trajectory.Entry{}, delegated: map[string][]*trajectory.Execution{}}
+	byInput := map[string][]*trajectory.Entry{}
 	for entry := range run.Entries() {
 		if entry.Type == trajectory.TypeTool || entry.Type == trajectory.TypeMCP {
-			d.tools[entry.InputID] = append(d.tools[entry.InputID], entry)
+			byInput[entry.InputID] = append(byInput[entry.InputID], entry)
 		}
+	}
+	for entry := range run.Entries() {
+		if entry.Type == trajectory.TypeModelOutput && entry.Purpose == purposeMain && entry.InputID != "" {
+			d.calls[entry.ID] = byInput[entry.InputID]
+			delete(byInput, entry.InputID)
+		}
+	}
+	for _, left := range byInput {
+		d.stray += len(left)
 	}
 	for _, child := range run.Children {
 		if child.CallerID != "" {
@@ -41,6 +64,9 @@ func newDocument(x *export, run *trajectory.Execution) *document {
 	}
 	return d
 }
+
+// purposeMain is the purpose of the requests of the conversation.
+const purposeMain = "main"
 
 // unrecorded stands for the agent's version when the run's configuration is not known.
 const unrecorded = "unrecorded"
@@ -56,10 +82,10 @@ func (d *document) agent(ctx context.Context) (Agent, error) {
 		agent.Extra = map[string]any{"agentloop": map[string]any{"provider": d.run.Model.Provider, "api": d.run.Model.API}}
 	}
 	for entry := range d.run.Entries() {
-		if entry.Type != trajectory.TypeModelInput || entry.Purpose != "main" {
+		if entry.Type != trajectory.TypeModelInput || entry.Purpose != purposeMain {
 			continue
 		}
-		detail, err := d.x.contents.Detail(ctx, entry.ID)
+		detail, err := d.x.contents.Declared(ctx, entry.ID)
 		if err != nil || detail.Input == nil {
 			return agent, err
 		}
@@ -77,95 +103,122 @@ func (d *document) agent(ctx context.Context) (Agent, error) {
 
 // steps writes the run's steps.
 func (d *document) steps(ctx context.Context) error {
-	for entry := range d.run.Entries() {
-		step, err := d.step(ctx, entry)
-		if err != nil {
-			return err
+	entries := slices.Collect(d.run.Entries())
+	made := make([]maker, len(entries))
+	next := 0
+	err := d.x.opts.Each(ctx, len(entries), func(ctx context.Context, i int) ([]byte, error) {
+		made[i] = maker{d: d}
+		step, err := made[i].step(ctx, entries[i])
+		if step == nil || err != nil {
+			return nil, err
 		}
+		if at := entries[i].CapturedAt; at != 0 {
+			step.Timestamp = time.UnixMicro(int64(at)).UTC().Format("2006-01-02T15:04:05.000000Z")
+		}
+		return encode(step)
+	}, func(step []byte) error {
+		d.add(made[next].tally)
+		if made[next].answered {
+			d.totals.add(entries[next].Usage)
+		}
+		next++
 		if step != nil {
-			d.put(entry, *step)
+			d.put(step)
 		}
-	}
-	for _, left := range d.tools {
-		d.stray += len(left)
+		return d.x.err
+	})
+	if err != nil {
+		return err
 	}
 	if d.count == 0 {
 		d.empty = true
-		d.put(nil, Step{Source: SourceSystem, Message: Content{Text: "No step of this run was recorded."}})
+		step, err := encode(Step{Source: SourceSystem, Message: Content{Text: "No step of this run was recorded."}})
+		if err != nil {
+			return err
+		}
+		d.put(step)
 	}
 	return d.x.err
 }
 
+// unnumbered is what an encoded step begins with that has no number yet.
+const unnumbered = `{"step_id":0`
+
 // put numbers and writes a step.
-func (d *document) put(entry *trajectory.Entry, step Step) {
+func (d *document) put(step []byte) {
 	if d.count > 0 {
 		d.x.raw(",")
 	}
 	d.count++
-	step.StepID = d.count
-	if entry != nil && entry.CapturedAt != 0 {
-		step.Timestamp = time.UnixMicro(int64(entry.CapturedAt)).UTC().Format("2006-01-02T15:04:05.000000Z")
-	}
-	d.x.value(step)
+	d.x.raw(strings.TrimSuffix(unnumbered, "0") + strconv.Itoa(d.count))
+	d.x.raw(string(step[len(unnumbered):]))
+}
+
+// maker makes the step of one entry, beside others.
+type maker struct {
+	d *document
+	tally
+	// answered says that the step is a response of the conversation.
+	answered bool
 }
 
 // step is the step that an entry makes; nil when it makes none.
-func (d *document) step(ctx context.Context, entry *trajectory.Entry) (*Step, error) {
+func (m *maker) step(ctx context.Context, entry *trajectory.Entry) (*Step, error) {
 	switch {
 	case entry.Event == "message.user":
-		return d.prompt(ctx, entry)
+		return m.prompt(ctx, entry)
 	case entry.Type == trajectory.TypeModelOutput && entry.Purpose == "title":
-		d.titles++
+		m.titles++
 	case entry.Type == trajectory.TypeModelOutput:
-		return d.response(ctx, entry)
+		return m.response(ctx, entry)
 	case entry.Type == trajectory.TypeModelInput && entry.Status != trajectory.StatusCompleted:
-		d.unfinished = append(d.unfinished, map[string]any{
+		m.unfinished = append(m.unfinished, map[string]any{
 			"entry": entry.ID, "sequence": entry.Sequence, "turn": entry.Turn, "request": entry.RequestExecutionID, "status": entry.Status, "purpose": entry.Purpose,
 		})
 	case entry.Type == trajectory.TypeLifecycle && entry.Event != "body" && entry.Event != "tool.output":
-		d.lifecycle++
+		m.lifecycle++
 	}
 	return nil, nil //nolint:nilnil // the entry is no step of its own
 }
 
 // own is what a step says in addition.
-func (d *document) own(entry *trajectory.Entry, notices []trajectory.Notice) map[string]any {
+func (m *maker) own(entry *trajectory.Entry, notices []trajectory.Notice) map[string]any {
 	own := map[string]any{"entry": entry.ID, "sequence": entry.Sequence}
 	if entry.Turn > 0 {
 		own["turn"] = entry.Turn
 	}
 	if len(notices) > 0 {
 		own["notices"] = notices
-		d.unreadable++
+		m.unreadable++
 	}
 	return own
 }
 
-func (d *document) prompt(ctx context.Context, entry *trajectory.Entry) (*Step, error) {
-	detail, err := d.x.contents.Detail(ctx, entry.ID)
+func (m *maker) prompt(ctx context.Context, entry *trajectory.Entry) (*Step, error) {
+	detail, err := m.d.x.contents.Content(ctx, entry.ID)
 	if err != nil {
 		return nil, err
 	}
-	step := &Step{Source: SourceUser, Extra: map[string]any{"agentloop": d.own(entry, detail.Notices)}}
-	if m, err := message.Decode(detail.Message); err == nil {
-		step.Message = contentOf(m.Content)
+	step := &Step{Source: SourceUser, Extra: map[string]any{"agentloop": m.own(entry, detail.Notices)}}
+	if said, err := message.Decode(detail.Message); err == nil {
+		step.Message = contentOf(said.Content)
 	}
 	return step, nil
 }
 
 // response is the step of a complete response, with its calls and what they returned.
-func (d *document) response(ctx context.Context, entry *trajectory.Entry) (*Step, error) {
-	detail, err := d.x.contents.Detail(ctx, entry.ID)
+func (m *maker) response(ctx context.Context, entry *trajectory.Entry) (*Step, error) {
+	detail, err := m.d.x.contents.Content(ctx, entry.ID)
 	if err != nil {
 		return nil, err
 	}
-	own := d.own(entry, detail.Notices)
+	own := m.own(entry, detail.Notices)
 	once := 1
 	step := &Step{Source: SourceAgent, LLMCallCount: &once, Extra: map[string]any{"agentloop": own}}
 	var said message.Message
 	if detail.Output != nil {
-		if m, err := message.Decode(detail.Output.Message); err == nil {
-			said = m
+		if answer, err := message.Decode(detail.Output.Message); err == nil {
+			said = answer
 		}
 	}
 	step.Message = Content{Text: said.PlainText()}
@@ -174,11 +227,11 @@ func (d *document) response(ctx context.Context, entry *trajectory.Entry) (*Step
 			own[key] = value
 		}
 	}
-	budget, err := d.input(ctx, entry, step, own)
+	budget, err := m.input(ctx, entry, step, own)
 	if err != nil {
 		return nil, err
 	}
-	if entry.Purpose != "main" {
+	if entry.Purpose != purposeMain {
 		step.Source, step.ModelName, step.ReasoningEffort = SourceSystem, "", nil
 		own["purpose"] = entry.Purpose
 		if entry.Usage != nil {
@@ -188,16 +241,16 @@ func (d *document) response(ctx context.Context, entry *trajectory.Entry) (*Step
 	}
 	step.ReasoningContent = reasoning(said)
 	step.Metrics = metrics(entry.Usage, budget)
-	d.totals.add(entry.Usage)
-	return step, d.calls(ctx, entry, said, step)
+	m.answered = true
+	return step, m.calls(ctx, entry, said, step)
 }
 
 // input adds to a step what its request was, and returns the request's budget.
-func (d *document) input(ctx context.Context, entry *trajectory.Entry, step *Step, own map[string]any) (any, error) {
+func (m *maker) input(ctx context.Context, entry *trajectory.Entry, step *Step, own map[string]any) (any, error) {
 	if entry.InputID == "" {
 		return nil, nil //nolint:nilnil // no budget is known
 	}
-	detail, err := d.x.contents.Outline(ctx, entry.InputID)
+	detail, err := m.d.x.contents.Outline(ctx, entry.InputID)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +319,7 @@ func metrics(u *message.Usage, budget any) *Metrics {
 }
 
 // calls adds the calls of a response and their results: those that it declares, and those that were recorded for it.
-func (d *document) calls(ctx context.Context, entry *trajectory.Entry, said message.Message, step *Step) error {
+func (m *maker) calls(ctx context.Context, entry *trajectory.Entry, said message.Message, step *Step) error {
 	at := map[string]int{}
 	declare := func(id, name string, arguments json.RawMessage) {
 		if _, known := at[id]; id == "" || known {
@@ -278,22 +331,17 @@ func (d *document) calls(ctx context.Context, entry *trajectory.Entry, said mess
 	for _, block := range said.ToolCalls() {
 		declare(block.ID, block.Name, block.Arguments)
 	}
-	if entry.InputID == "" {
-		return nil
-	}
-	recorded := d.tools[entry.InputID]
-	delete(d.tools, entry.InputID)
-	for _, tool := range recorded {
-		detail, err := d.x.contents.Detail(ctx, tool.ID)
+	for _, tool := range m.d.calls[entry.ID] {
+		detail, err := m.d.x.contents.Content(ctx, tool.ID)
 		if err != nil {
 			return err
 		}
 		if detail.Tool == nil || tool.ToolCallID == "" {
-			d.stray++
+			m.stray++
 			continue
 		}
 		declare(tool.ToolCallID, tool.Title, detail.Tool.Parameters)
-		own := d.own(tool, detail.Notices)
+		own := m.own(tool, detail.Notices)
 		own["status"] = tool.Status
 		if tool.Attempts > 1 {
 			own["attempts"] = tool.Attempts
@@ -302,21 +350,21 @@ func (d *document) calls(ctx context.Context, entry *trajectory.Entry, said mess
 			own["server"], own["audit"] = tool.Server, detail.Tool.Audit
 		}
 		step.ToolCalls[at[tool.ToolCallID]].Extra = map[string]any{"agentloop": own}
-		d.result(tool, detail.Tool, step)
+		m.result(tool, detail.Tool, step)
 	}
 	return nil
 }
 
 // result adds what a call returned. A call without a result has none.
-func (d *document) result(tool *trajectory.Entry, content *trajectory.ToolContent, step *Step) {
+func (m *maker) result(tool *trajectory.Entry, content *trajectory.ToolContent, step *Step) {
 	result := Result{SourceCallID: tool.ToolCallID}
-	if m, err := message.Decode(content.Result); err == nil {
-		c := contentOf(m.Content)
+	if answer, err := message.Decode(content.Result); err == nil {
+		c := contentOf(answer.Content)
 		result.Content = &c
-		result.Extra = map[string]any{"agentloop": map[string]any{"isError": m.IsError}}
+		result.Extra = map[string]any{"agentloop": map[string]any{"isError": answer.IsError}}
 	}
-	for _, child := range d.delegated[tool.ID] {
-		result.Subagents = append(result.Subagents, SubagentRef{TrajectoryID: child.UID, SessionID: d.x.opts.UID})
+	for _, child := range m.d.delegated[tool.ID] {
+		result.Subagents = append(result.Subagents, SubagentRef{TrajectoryID: child.UID, SessionID: m.d.x.opts.UID})
 	}
 	if result.Content == nil && result.Subagents == nil {
 		return

@@ -18,6 +18,8 @@ type Options struct {
 	ExportedAt              trajectory.Time
 	// Content says that prompts, messages, arguments and results are written, too.
 	Content bool
+	// Each makes spans, which are written in their order; trajectory.OneByOne when it is nil.
+	Each trajectory.Ordered
 }
 
 // batchSize is about how many bytes of spans are put into one line.
@@ -29,6 +31,9 @@ func Export(ctx context.Context, contents *trajectory.Contents, opts Options, to
 	runs, err := contents.Executions(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("export: %w", err)
+	}
+	if opts.Each == nil {
+		opts.Each = trajectory.OneByOne
 	}
 	x := &export{contents: contents, opts: opts, to: to}
 	var total, untimed int64
@@ -104,11 +109,7 @@ func (x *export) describe(total, untimed int64) {
 }
 
 // put adds a span to the line in the making.
-func (x *export) put(s span) error {
-	raw, err := encode(s)
-	if err != nil {
-		return fmt.Errorf("encode a span: %w", err)
-	}
+func (x *export) put(raw []byte) error {
 	x.batch = append(x.batch, raw)
 	x.size += len(raw)
 	x.written++

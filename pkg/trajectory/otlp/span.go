@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/agentloop/agentloop/pkg/message"
 	"github.com/agentloop/agentloop/pkg/projection"
@@ -34,26 +35,34 @@ func (x *export) run(ctx context.Context, run *trajectory.Execution) error {
 		}
 	}
 	own.End = nanos(last)
-	if err := x.put(own); err != nil {
+	raw, err := encode(own)
+	if err != nil {
+		return fmt.Errorf("encode a span: %w", err)
+	}
+	if err := x.put(raw); err != nil {
 		return err
 	}
+	var entries []*trajectory.Entry
 	for entry := range run.Entries() {
-		if !spanned(entry) || entry.CapturedAt == 0 {
-			continue
-		}
-		spanOf := x.tool
-		if entry.Type == trajectory.TypeModelInput {
-			spanOf = x.chat
-		}
-		s, err := spanOf(ctx, run, entry, chunks[entry.ID])
-		if err != nil {
-			return err
-		}
-		if err := x.put(s); err != nil {
-			return err
+		if spanned(entry) && entry.CapturedAt != 0 {
+			entries = append(entries, entry)
 		}
 	}
-	return nil
+	return x.opts.Each(ctx, len(entries), func(ctx context.Context, i int) ([]byte, error) {
+		spanOf := x.tool
+		if entries[i].Type == trajectory.TypeModelInput {
+			spanOf = x.chat
+		}
+		s, err := spanOf(ctx, run, entries[i], chunks[entries[i].ID])
+		if err != nil {
+			return nil, err
+		}
+		raw, err := encode(s)
+		if err != nil {
+			return nil, fmt.Errorf("encode a span: %w", err)
+		}
+		return raw, nil
+	}, x.put)
 }
 
 // eventful are the records that a run's span has as events.
@@ -216,7 +225,7 @@ func (x *export) chat(ctx context.Context, run *trajectory.Execution, entry *tra
 // read reads an entry as far as it is written.
 func (x *export) read(ctx context.Context, id string) (trajectory.Detail, error) {
 	if x.opts.Content {
-		return x.contents.Detail(ctx, id)
+		return x.contents.Content(ctx, id)
 	}
 	return x.contents.Outline(ctx, id)
 }
@@ -339,7 +348,7 @@ func (x *export) tool(ctx context.Context, run *trajectory.Execution, entry *tra
 		s.fail(&a, string(entry.Status), "")
 	}
 	if x.opts.Content {
-		detail, err := x.contents.Detail(ctx, entry.ID)
+		detail, err := x.contents.Content(ctx, entry.ID)
 		if err != nil {
 			return s, err
 		}

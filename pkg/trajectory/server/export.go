@@ -36,13 +36,13 @@ func writeNDJSON(ctx context.Context, s *Server, x exported, to io.Writer) (int,
 
 func writeOTLP(ctx context.Context, s *Server, x exported, to io.Writer) (int, error) {
 	return otlp.Export(ctx, x.reader.Contents(x.index), otlp.Options{
-		Namespace: x.summary.Namespace, Session: x.summary.Name, UID: x.summary.UID, ExportedAt: s.now(), Content: x.content,
+		Namespace: x.summary.Namespace, Session: x.summary.Name, UID: x.summary.UID, ExportedAt: s.now(), Content: x.content, Each: parallel,
 	}, to)
 }
 
 func writeATIF(ctx context.Context, s *Server, x exported, to io.Writer) (int, error) {
 	return atif.Export(ctx, x.reader.Contents(x.index), atif.Options{
-		Namespace: x.summary.Namespace, Session: x.summary.Name, UID: x.summary.UID, ExportedAt: s.now(),
+		Namespace: x.summary.Namespace, Session: x.summary.Name, UID: x.summary.UID, ExportedAt: s.now(), Each: parallel,
 	}, to)
 }
 

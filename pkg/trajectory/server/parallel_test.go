@@ -1,11 +1,23 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/agentloop/agentloop/pkg/cas"
+	"github.com/agentloop/agentloop/pkg/cas/memstore"
+	"github.com/agentloop/agentloop/pkg/runevent/memlog"
+	"github.com/agentloop/agentloop/pkg/trajectory"
+	"github.com/agentloop/agentloop/pkg/trajectory/atif"
+	"github.com/agentloop/agentloop/pkg/trajectory/otlp"
+	"github.com/agentloop/agentloop/test/synthetic"
+	"github.com/agentloop/agentloop/test/viewer/story"
 )
 
 func TestThingsAreMadeAtOnceAndUsedInOrder(t *testing.T) {
@@ -70,5 +82,48 @@ func TestAnEndedRequestEndsTheRest(t *testing.T) {
 	})
 	if !errors.Is(err, context.Canceled) || used > 3+exportParallel+2 {
 		t.Errorf("%d used, then %v", used, err)
+	}
+}
+
+// TestMakingAtOnceChangesNothing exports a session of several agents in every format, with parts made at once and one by one.
+func TestMakingAtOnceChangesNothing(t *testing.T) {
+	store := memstore.New()
+	shape := synthetic.Sized(2000, time.Hour)
+	shape.Input = 3000
+	session, err := synthetic.New(t.Context(), store, cas.Scope{Namespace: "team", Session: story.Session}, shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := memlog.New()
+	if err := session.Log.Copy(t.Context(), log); err != nil {
+		t.Fatal(err)
+	}
+	reader := trajectory.NewReader(log, store)
+	builder := trajectory.NewBuilder(session.Scope)
+	if err := reader.Refresh(t.Context(), builder); err != nil {
+		t.Fatal(err)
+	}
+	index := builder.Index()
+	for name, export := range map[string]func(each trajectory.Ordered, to io.Writer) (int, error){
+		"NDJSON": func(each trajectory.Ordered, to io.Writer) (int, error) {
+			return reader.Export(t.Context(), index, trajectory.Header{Session: 1}, each, to)
+		},
+		"OTLP": func(each trajectory.Ordered, to io.Writer) (int, error) {
+			return otlp.Export(t.Context(), reader.Contents(index), otlp.Options{Content: true, Each: each}, to)
+		},
+		"ATIF": func(each trajectory.Ordered, to io.Writer) (int, error) {
+			return atif.Export(t.Context(), reader.Contents(index), atif.Options{Each: each}, to)
+		},
+	} {
+		var alone, together bytes.Buffer
+		if n, err := export(trajectory.OneByOne, &alone); err != nil || n == 0 {
+			t.Fatalf("%s: %d records, %v", name, n, err)
+		}
+		if _, err := export(parallel, &together); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !bytes.Equal(alone.Bytes(), together.Bytes()) {
+			t.Errorf("%s: %d bytes one by one, %d other ones at once", name, alone.Len(), together.Len())
+		}
 	}
 }
