@@ -128,6 +128,9 @@ func TestImportedFiles(t *testing.T) {
 	if diff := cmp.Diff(wantNotices, notices); diff != "" {
 		t.Errorf("notices (-want +got):\n%s", diff)
 	}
+	if runs := ix.AllRuns(); len(runs) > 0 {
+		t.Errorf("files list the runs %+v, whose status they do not know", runs)
+	}
 	var agents []string
 	for _, a := range ix.Agents {
 		agents = append(agents, fmt.Sprintf("%s %s %d %d", a.ID, a.Kind, a.Entries, a.StartedAt))

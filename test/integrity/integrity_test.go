@@ -244,6 +244,25 @@ func TestDamagedStreams(t *testing.T) {
 	}
 }
 
+// TestMoreDamageThanIsListed breaks a long stretch of a stream: a thousand notices are listed, and how many more there are.
+func TestMoreDamageThanIsListed(t *testing.T) {
+	w := newWorld(t)
+	w.rewrite(func(m []*nats.Msg) []*nats.Msg {
+		for range 1100 {
+			header := nats.Header{}
+			header.Set(natslog.HeaderSequence, fmt.Sprint(len(m)+1))
+			m = append(m, &nats.Msg{Subject: subject, Header: header, Data: []byte(`{"half":`)})
+		}
+		return m
+	})
+	ix := w.index()
+	n := len(ix.Notices)
+	if n != 1001 || ix.Notices[0].Code != trajectory.CodeDamaged || ix.Notices[n-1].Code != trajectory.CodeMore || !strings.HasPrefix(ix.Notices[n-1].Message, "100 more") {
+		t.Errorf("%d notices, the last one is %+v", n, ix.Notices[n-1])
+	}
+	w.readOn(ix)
+}
+
 func copies(messages []*nats.Msg) []*nats.Msg {
 	out := make([]*nats.Msg, len(messages))
 	for i, m := range messages {
