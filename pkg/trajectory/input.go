@@ -155,7 +155,10 @@ func (d *detail) materialize(prompt string, raws [][]byte, tools []message.Tool)
 	for _, raw := range raws {
 		size += len(raw) + 1
 	}
-	buf.Grow(size)
+	for i := range tools {
+		size += len(tools[i].Name) + len(tools[i].Description) + len(tools[i].Parameters) + 64
+	}
+	buf.Grow(size + size/64) // for what is escaped
 	input := session.AppendInput(buf.AvailableBuffer(), prompt, raws, tools)
 	if d.wanted {
 		d.raw = bytes.Clone(input)
