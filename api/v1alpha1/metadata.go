@@ -16,6 +16,9 @@ const (
 	// AnnotationMaxConcurrentRuns on a Namespace replaces the manager's cap on how many runs of that namespace are queued
 	// or running at once. The value is a positive decimal integer.
 	AnnotationMaxConcurrentRuns = GroupName + "/max-concurrent-runs"
+	// AnnotationTraceParent on an AgentRun is the trace that the run is part of, in the form of W3C Trace Context. It is read
+	// when a worker takes the run; one that cannot be read counts as none.
+	AnnotationTraceParent = GroupName + "/traceparent"
 
 	// FinalizerSession holds an AgentSession until its runs are gone and, with onDelete Delete, its history is purged.
 	FinalizerSession = GroupName + "/session"

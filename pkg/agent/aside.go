@@ -102,7 +102,7 @@ func (l *loop) sendAside(ctx, timed context.Context, a aside, release func()) (a
 		return answered{}, err
 	}
 	l.deps.Chaos(string(a.purpose) + ".captured")
-	call := &call{loop: l, purpose: a.purpose, invocation: invocation, policy: a.policy, model: a.model}
+	call := &call{loop: l, purpose: a.purpose, invocation: invocation, policy: a.policy, model: a.model, estimate: a.budget.InputTokens()}
 	request := a.request(call.guard(timed))
 	if a.purpose == runevent.PurposeSummary {
 		request.CallerHook = l.run.CallerHook

@@ -140,6 +140,7 @@ func (l *loop) pass(ctx context.Context, request assembled, keep int64, attempt 
 	if err := l.commitCheckpoint(ctx, commit, candidate); err != nil {
 		return assembled{}, err
 	}
+	l.deps.observer().Compacted(&l.run, request.budget, candidate.budget)
 	candidate.fresh = nil
 	return candidate, nil
 }

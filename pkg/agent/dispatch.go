@@ -131,7 +131,7 @@ func (l *loop) dispatch(ctx context.Context, request assembled) (answered, error
 	l.snapshots = append(l.snapshots, request.fresh...)
 	l.deps.View.stored(l)
 	l.deps.Chaos("context.captured")
-	call := &call{loop: l, purpose: runevent.PurposeMain, invocation: invocation, policy: request.policy, prefix: request.Prefix, model: l.cfg.Model}
+	call := &call{loop: l, purpose: runevent.PurposeMain, invocation: invocation, policy: request.policy, prefix: request.Prefix, model: l.cfg.Model, estimate: request.budget.InputTokens()}
 	call.announce = func(dispatched bool) {
 		request.budget.RequestOutputTokenLimit = call.limit
 		l.announce(request, &dispatched)
@@ -169,6 +169,8 @@ type call struct {
 	policy     budget.Policy
 	prefix     string
 	invocation session.Request
+	// estimate is the measured size of the input in tokens.
+	estimate   int64
 	increments runevent.Increments
 	// announce tells watchers of a main request that it is sent, or was refused; nil for others.
 	announce func(dispatched bool)

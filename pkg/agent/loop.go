@@ -61,6 +61,14 @@ type loop struct {
 // means that the log or the store stayed away until the run's time was up, and the run is to be tried again later. When
 // the run itself had failed before that, the error holds both failures.
 func Execute(ctx context.Context, deps Deps, run Run) (Result, error) {
+	ctx, left := deps.observer().Run(ctx, &run)
+	result, err := Result{}, errUnfinished
+	defer func() { left(result, err) }()
+	result, err = execute(ctx, deps, run)
+	return result, err
+}
+
+func execute(ctx context.Context, deps Deps, run Run) (Result, error) {
 	if deps.Chaos == nil {
 		deps.Chaos = func(string) {}
 	}

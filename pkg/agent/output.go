@@ -84,7 +84,7 @@ func outputKey(run Run, requestExecutionID, callID string, attempt int) string {
 // call runs a tool and keeps what it prints.
 func (o *output) call(ctx context.Context, call tool.Call) (tool.Result, error) {
 	defer o.end()
-	return o.loop.tools.Call(ctx, call, func(text string) { o.print(ctx, text) })
+	return o.execute(ctx, call)
 }
 
 // print takes one piece of output, as lines of their own. It never waits.

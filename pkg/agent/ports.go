@@ -84,6 +84,11 @@ type Run struct {
 	Skills []session.Skill
 	// StartBy is until when the run may begin, by Deps.Now; zero for no limit. It does not concern a run that has begun.
 	StartBy time.Time
+	// Queued is when the run was made, by the clock of who keeps it; zero for not known.
+	Queued time.Time
+	// TraceParent is the trace that the run is part of, as W3C Trace Context has it; empty for one of its own. Nobody has
+	// checked it.
+	TraceParent string
 	// CallerHook may edit the serialized body of a main request or one for a summary before the guard sees it; nil for none.
 	CallerHook func([]byte) ([]byte, error)
 }
@@ -176,7 +181,7 @@ var (
 )
 
 // Deps are the ports and injected sources that the loop uses. None may be nil but Approvals, Children, BuiltIn, Estimator,
-// View, Calibrations, Quota, Limits and Chaos.
+// View, Calibrations, Quota, Limits, Observer and Chaos.
 type Deps struct {
 	Log   runevent.Log
 	Store cas.Store
@@ -203,6 +208,8 @@ type Deps struct {
 	// Quota tells what the provider of a model allows, Limits shares it among all workers; nil for no limits.
 	Quota  func(ctx context.Context, model provider.Model) (Quota, error)
 	Limits Limits
+	// Observer is told what the run does; nil for nobody.
+	Observer Observer
 	// Chaos is called with the name of each point between "accepted" and "committed"; tests stop the process there.
 	Chaos func(point string)
 }

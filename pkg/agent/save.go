@@ -110,6 +110,7 @@ func (l *loop) apply(head runevent.Head, record runevent.Record) error {
 	if entry.Event.Kind == runevent.KindStateCommitted {
 		l.committing(entry.Event.Evidence.StateRef)
 	}
+	l.deps.observer().Recorded(&l.run, entry, l.state.Run)
 	if err := l.state.Apply(entry, head); err != nil {
 		return fmt.Errorf("%w: %w", ErrHistoryCorrupt, err) // permanent: the entry is stored and must not be sent again
 	}

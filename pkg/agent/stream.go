@@ -53,7 +53,7 @@ func (c *call) stream(ctx context.Context, request provider.Request) (provider.R
 	go func() {
 		defer close(done)
 		fault = caught(func() {
-			response, err = c.loop.deps.Model.Stream(reading, request, deltas.add)
+			response, err = c.ask(reading, request, deltas.add)
 		})
 	}()
 	pause := time.NewTimer(runevent.MaxMerge)

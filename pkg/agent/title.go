@@ -78,14 +78,14 @@ func (l *loop) sendTitle(ctx context.Context, a aside, release func()) (*titling
 	}
 	timed, cancel := context.WithTimeout(ctx, titleTimeout)
 	t := &titling{
-		call:   &call{loop: l, purpose: a.purpose, invocation: invocation, policy: a.policy, model: a.model},
+		call:   &call{loop: l, purpose: a.purpose, invocation: invocation, policy: a.policy, model: a.model, estimate: a.budget.InputTokens()},
 		cancel: cancel, done: make(chan struct{}),
 	}
 	request := a.request(t.call.guard(timed))
 	go func() {
 		defer close(t.done)
 		defer release()
-		if fault := caught(func() { t.response, t.err = l.deps.Model.Stream(timed, request, func(provider.Delta) {}) }); fault != nil {
+		if fault := caught(func() { t.response, t.err = t.call.ask(timed, request, func(provider.Delta) {}) }); fault != nil {
 			t.err = fault
 		}
 	}()

@@ -96,6 +96,11 @@ func (c *children) Ensure(ctx context.Context, child agent.Child) (agent.ChildSt
 	err := c.source.Reader.Get(ctx, key, run)
 	if apierrors.IsNotFound(err) {
 		run = c.run(child)
+		if traced := c.source.TraceParent; traced != nil {
+			if parent := traced(ctx); parent != "" {
+				run.Annotations = map[string]string{api.AnnotationTraceParent: parent}
+			}
+		}
 		err = c.source.Creator.Create(ctx, run)
 		if apierrors.IsAlreadyExists(err) {
 			err = c.source.Reader.Get(ctx, key, run)

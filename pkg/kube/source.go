@@ -35,7 +35,9 @@ type Source struct {
 	Tools func(agent.Run, []ToolServer) agent.Tools
 	// Describe asks an endpoint what it tells about models; see provider.Describer. Only Listed needs it.
 	Describe func(ctx context.Context, endpoint Endpoint, ids []string) ([]provider.ModelInfo, error)
-	Now      func() time.Time
+	// TraceParent is the trace of what ctx is part of, for the runs of subagents; nil for none.
+	TraceParent func(ctx context.Context) string
+	Now         func() time.Time
 
 	quotas quotas
 }
@@ -52,7 +54,7 @@ func (s *Source) Load(ctx context.Context, item worker.Item) (worker.Job, error)
 	}
 	job := worker.Job{Run: agent.Run{
 		Namespace: item.Namespace, Name: run.Name, UID: string(run.UID), SessionUID: item.SessionUID, AgentKey: AgentKey(run),
-		Operation: string(run.Spec.Operation),
+		Operation: string(run.Spec.Operation), Queued: run.CreationTimestamp.Time, TraceParent: run.Annotations[api.AnnotationTraceParent],
 	}}
 	owner := &api.AgentSession{}
 	if err := l.get(run.Spec.SessionRef.Name, owner); err != nil {
@@ -144,6 +146,7 @@ func (l *loader) orphan(item worker.Item, run *api.AgentRun) (worker.Job, error)
 	}}
 	if run != nil {
 		job.Run.Operation, job.Ending = string(run.Spec.Operation), finished(run)
+		job.Run.Queued, job.Run.TraceParent = run.CreationTimestamp.Time, run.Annotations[api.AnnotationTraceParent]
 	}
 	return job, nil
 }

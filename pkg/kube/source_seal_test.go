@@ -63,6 +63,9 @@ func TestLoadToSeal(t *testing.T) {
 				t.Errorf("%s, want %s", got, tc.want)
 			}
 			want := agent.Run{Namespace: "ns", Name: "first.run", UID: "run-uid", SessionUID: "session-uid", AgentKey: "main", Operation: "Prompt"}
+			if c.run != nil && c.run.UID == "run-uid" {
+				want.Queued = created
+			}
 			if job.Ending != nil {
 				if diff := cmp.Diff(want, job.Run); diff != "" {
 					t.Errorf("run (-want +got):\n%s", diff)

@@ -365,7 +365,7 @@ func TestLoad(t *testing.T) {
 		t.Fatalf("%v, refusal %v, ending %v", err, job.Run.Refusal, job.Ending)
 	}
 	want := agent.Run{
-		Namespace: "ns", Name: "first.run", UID: "run-uid", SessionUID: "session-uid", AgentKey: "main", Operation: "Prompt", StartBy: created.Add(time.Minute),
+		Namespace: "ns", Name: "first.run", UID: "run-uid", SessionUID: "session-uid", AgentKey: "main", Operation: "Prompt", StartBy: created.Add(time.Minute), Queued: created,
 		Prompt: message.Message{Role: message.RoleUser, Content: message.Blocks(
 			message.Block{Type: message.BlockText, Text: "What is this?"}, message.Block{Type: message.BlockImage, MediaType: "image/png", Data: "AQID"},
 		)},

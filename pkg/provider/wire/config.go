@@ -39,6 +39,8 @@ type Config struct {
 	MaxResponseBytes int64
 	// DialContext replaces the dialer, for example by one that refuses internal addresses.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+	// Trace returns headers that tell the provider which trace ctx is part of; nil for none.
+	Trace func(ctx context.Context) map[string]string
 	// Transport replaces the whole network transport; CABundle, Proxy and DialContext are then not used.
 	Transport http.RoundTripper
 	// Now is the clock of delta times and Retry-After dates; nil means time.Now.
@@ -91,7 +93,7 @@ func New(cfg Config, publicURL string) (*Client, error) {
 	if cfg.MaxResponseBytes <= 0 {
 		cfg.MaxResponseBytes = DefaultMaxResponseBytes
 	}
-	t := &transport{network: network, idle: cfg.IdleTimeout, total: cfg.RequestTimeout, maxBytes: cfg.MaxResponseBytes}
+	t := &transport{network: network, idle: cfg.IdleTimeout, total: cfg.RequestTimeout, maxBytes: cfg.MaxResponseBytes, trace: cfg.Trace}
 	return &Client{
 		HTTP:    &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		BaseURL: base, now: cfg.Now, base: network,

@@ -3,6 +3,7 @@ package wire
 import (
 	"bufio"
 	"compress/gzip"
+	"context"
 	"errors"
 	"io"
 	"mime"
@@ -20,6 +21,7 @@ type transport struct {
 	idle     time.Duration
 	total    time.Duration
 	maxBytes int64
+	trace    func(ctx context.Context) map[string]string
 }
 
 // answerError is an HTTP answer that is not what was asked for: an event stream, or a JSON document. It is returned instead of the answer, so that no SDK gets to
@@ -50,7 +52,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	ctx, w := watch(req.Context(), t.idle, t.total)
-	out := req.WithContext(ctx)
+	out := t.traced(req.WithContext(ctx))
 	out.ContentLength = int64(len(body))
 	out.GetBody, out.Body = nil, nil
 	if len(body) > 0 {
@@ -75,6 +77,22 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Body = stream
 	return resp, nil
+}
+
+// traced adds the headers of the request's trace, to a copy of those that there are.
+func (t *transport) traced(req *http.Request) *http.Request {
+	if t.trace == nil {
+		return req
+	}
+	fields := t.trace(req.Context())
+	if len(fields) == 0 {
+		return req
+	}
+	req.Header = req.Header.Clone()
+	for name, value := range fields {
+		req.Header.Set(name, value)
+	}
+	return req
 }
 
 // readBody takes the whole body, as the guard needs it, and closes it, as the interface demands.

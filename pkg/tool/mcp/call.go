@@ -138,6 +138,9 @@ func (c *invocation) attempt(ctx context.Context, cancel context.CancelCauseFunc
 	c.details.Resent = again
 	ex := &exchange{limit: c.server.cfg.maxResponse(c.server.opts), cancel: cancel, call: c.watcher}
 	params := &sdk.CallToolParams{Name: c.entry.definition.RemoteName, Arguments: c.arguments, Meta: sdk.Meta{metaLogLevel: logLevel}}
+	for field, value := range c.server.opts.Trace(ctx) {
+		params.Meta[field] = value
+	}
 	params.SetProgressToken(token)
 	decoded, _ := session.CallTool(watch(ctx, ex), params) // what went wrong is in the exchange; the error is prose
 	seen := ex.end()

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -94,6 +95,9 @@ type Options struct {
 	// ReadOn is the name of the tool by which a model reads the rest of a cut result; "" when there is none. A run that
 	// was begun without it (see Known) is not told of it.
 	ReadOn string
+	// Trace returns the fields that tell a server which trace ctx is part of, by their names in W3C Trace Context; nil for
+	// none. They go into the _meta of calls and into the headers of requests.
+	Trace func(ctx context.Context) map[string]string
 	// Version is the client's version as servers see it.
 	Version string
 	// Logger gets connection changes, never contents; nil discards them.
@@ -118,6 +122,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Known != nil && !slices.ContainsFunc(o.Known, func(d tool.Definition) bool { return d.Server == "" && d.Name == o.ReadOn }) {
 		o.ReadOn = ""
+	}
+	if o.Trace == nil {
+		o.Trace = func(context.Context) map[string]string { return nil }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

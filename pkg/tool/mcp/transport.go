@@ -54,6 +54,8 @@ type roundTripper struct {
 	host string
 	// heard is told every event of a stream, with the exchange that it is part of; nil for none.
 	heard func(ex *exchange, event []byte)
+	// trace is that of the options.
+	trace func(ctx context.Context) map[string]string
 }
 
 // newHTTPClient builds the client of one server. Proxies of the environment are not used: a proxy would resolve names
@@ -78,7 +80,7 @@ func newHTTPClient(c ServerConfig, opts Options, host string, heard func(*exchan
 		headers.Set("Authorization", "Bearer "+c.BearerToken)
 	}
 	return &http.Client{
-		Transport:     &roundTripper{base: base, headers: headers, host: host, heard: heard},
+		Transport:     &roundTripper{base: base, headers: headers, host: host, heard: heard, trace: opts.Trace},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, base
 }
@@ -107,6 +109,9 @@ func (t *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	})
 	out := req.Clone(ctx)
 	if out.URL.Host == t.host {
+		for field, value := range t.trace(ctx) {
+			out.Header.Set(field, value)
+		}
 		for name, values := range t.headers {
 			out.Header[name] = values
 		}
