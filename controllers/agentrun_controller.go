@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -41,7 +40,9 @@ type AgentRunReconciler struct {
 	Admission *Admission
 	Health    *Health
 	Events    events.EventRecorder
-	Now       func() time.Time
+	// Refused is told of each run that ended without having begun.
+	Refused func(reason string)
+	Now     func() time.Time
 
 	written written
 
@@ -54,6 +55,8 @@ type AgentRunReconciler struct {
 type note struct {
 	// reported is when the status was written last, leaving since when the run is to end without having begun.
 	reported, leaving time.Time
+	// limited says that an Event has told that the run met its provider's limits.
+	limited bool
 	// uid tells the run from a later one of its name.
 	uid types.UID
 }
@@ -247,7 +250,7 @@ func (r *AgentRunReconciler) act(ctx context.Context, run *api.AgentRun, facts r
 	return nil
 }
 
-// report writes the status once, if it changed, and an Event once the run has ended. Mere progress waits its turn. It
+// report writes the status once, if it changed, and Events about what changed. Mere progress waits its turn. It
 // returns when to look again.
 func (r *AgentRunReconciler) report(ctx context.Context, run *api.AgentRun, facts runFacts, d runDecision) (time.Duration, error) {
 	known := r.noteOf(run)
@@ -279,12 +282,7 @@ func (r *AgentRunReconciler) report(ctx context.Context, run *api.AgentRun, fact
 	r.written.note(changed, r.Now())
 	known.reported = facts.now
 	run.ResourceVersion = changed.ResourceVersion
-	if d.status.IsFinished() && !run.IsFinished() {
-		r.announce(changed)
-	}
-	if awaits(d.status) && !awaits(&run.Status) {
-		r.ask(changed)
-	}
+	r.tell(changed, &run.Status, &known)
 	return d.requeue, nil
 }
 
@@ -343,32 +341,4 @@ func reason(s *api.AgentRunStatus, kind string) string {
 // awaits says whether the run waits for a person.
 func awaits(s *api.AgentRunStatus) bool {
 	return reason(s, api.ConditionSucceeded) == api.RunReasonAwaitingApproval
-}
-
-// counted is a number with its noun.
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// announce records one Event for a run that has ended: the reason, and what the condition says of it.
-func (r *AgentRunReconciler) announce(run *api.AgentRun) {
-	why := reason(&run.Status, api.ConditionSucceeded)
-	if why == api.RunReasonCompleted {
-		r.Events.Eventf(run, nil, corev1.EventTypeNormal, why, "Run", "run completed in %s", counted(int(run.Status.Turn), "turn"))
-		return
-	}
-	what := why
-	if c := meta.FindStatusCondition(run.Status.Conditions, api.ConditionSucceeded); c != nil && c.Message != "" {
-		what = c.Message
-	}
-	r.Events.Eventf(run, nil, corev1.EventTypeWarning, why, "Run", "run ended: %s", what)
-}
-
-// ask records one Event for a run that has begun to wait for people: which tools are to be approved, and nothing of the calls.
-func (r *AgentRunReconciler) ask(run *api.AgentRun) {
-	r.Events.Eventf(run, nil, corev1.EventTypeNormal, api.RunReasonAwaitingApproval, "Wait", "%s to be approved, of %s",
-		counted(int(run.Status.PendingApprovalsTotal), "tool call"), toolNames(&run.Status))
 }

@@ -344,7 +344,11 @@ func TestRefusedOutputCap(t *testing.T) {
 					if finished := meta.FindStatusCondition(status.Conditions, api.ConditionFinished); finished == nil || finished.Reason != api.RunReasonOutputCapRejected {
 						t.Errorf("condition %+v", finished)
 					}
-					if event := <-w.events.Events; !strings.HasPrefix(event, "Warning OutputCapRejected") || !strings.Contains(event, tc.want) {
+					told := recorded(w.events)
+					if len(told) == 0 {
+						t.Fatal("no event")
+					}
+					if event := told[len(told)-1]; !strings.HasPrefix(event, "Warning OutputCapRejected") || !strings.Contains(event, tc.want) {
 						t.Errorf("event %q", event)
 					}
 					if got := w.session("chat").Status; got.ActiveRun != nil || got.HistoryMessageCount != 1 {

@@ -504,6 +504,7 @@ func TestProgress(t *testing.T) {
 			ContextWindow: 1000, EstimatedInputTokens: 125, Fits: true, UsedPercent: &percent, Dispatched: &dispatched, RequestOutputTokenLimit: number(100),
 			Estimator: api.EstimatorHeuristic,
 		},
+		TraceID:    kube.TraceID(f.run),
 		Conditions: got.Conditions,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -86,7 +86,7 @@ func (f runFacts) refused(v verdict) *api.AgentRunStatus {
 func (f runFacts) progressed() *api.AgentRunStatus {
 	status, run := f.base(), f.log.State.Run
 	started := seconds(run.StartedAt)
-	status.StartTime = &started
+	status.StartTime, status.TraceID = &started, kube.TraceID(f.run)
 	status.Turn, status.ModelRequests, status.ToolCalls = int32(run.Turn), int32(run.Requests), int32(run.ToolCalls)
 	status.RequestsWithoutUsage = int32(run.Usage.RequestsWithoutUsage)
 	status.Usage = kube.UsageOf(run.Usage)

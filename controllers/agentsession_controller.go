@@ -249,6 +249,7 @@ func (r *AgentSessionReconciler) report(ctx context.Context, owner *api.AgentSes
 		return fmt.Errorf("report: %w", err)
 	}
 	r.written.note(changed, r.Now())
+	r.tell(changed, &owner.Status)
 	return nil
 }
 

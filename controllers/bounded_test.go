@@ -151,7 +151,7 @@ func TestSessionStatusIsBounded(t *testing.T) {
 					return nil
 				},
 			})
-			r := &AgentSessionReconciler{Client: c, Now: time.Now}
+			r := &AgentSessionReconciler{Client: c, Events: events.NewFakeRecorder(10), Now: time.Now}
 			if err := r.report(t.Context(), f.session, decideSession(f)); err != nil {
 				t.Fatal(err)
 			}

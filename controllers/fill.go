@@ -4,9 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 // fillAlarm is the share of the run-event log's limit from which on sessions say that it fills, fillCalm the one below which
@@ -15,13 +12,6 @@ const (
 	fillAlarm = 0.85
 	fillCalm  = 0.80
 )
-
-// fillGauge is the share of the run-event log's size limit that is used.
-var fillGauge = prometheus.NewGauge(prometheus.GaugeOpts{
-	Name: "agentloop_run_event_log_fill_ratio", Help: "Share of the run-event log's size limit that is used; 0 without a limit.",
-})
-
-func init() { metrics.Registry.MustRegister(fillGauge) } //nolint:gochecknoinits // the registry is the process's
 
 // filling knows whether the run-event log is nearly full.
 type filling struct {
@@ -41,7 +31,6 @@ func (f *filling) observe(ctx context.Context, fill Fill, timeout time.Duration)
 		return false
 	}
 	ratio := filled(used, limit)
-	fillGauge.Set(ratio)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before := f.now

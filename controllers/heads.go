@@ -113,6 +113,8 @@ type tracked struct {
 	content Content
 	dirty   bool
 	reading bool
+	// since is when the first of the entries was told of that were not read yet.
+	since time.Time
 	// next is when the stream may be read again, soon when for news, later when a live run's progress is worth it.
 	soon, next, later time.Time
 	// news says that more than progress has not been read yet.
@@ -236,7 +238,8 @@ func (h *Heads) track(stream runevent.Stream) *tracked {
 	h.init()
 	t := h.streams[stream]
 	if t == nil {
-		t = &tracked{dirty: true}
+		t = &tracked{}
+		t.mark()
 		h.streams[stream] = t
 		h.push(stream)
 	}
@@ -248,7 +251,8 @@ func (h *Heads) renew(stream runevent.Stream, t *tracked) {
 	if t.dirty && t.news {
 		return
 	}
-	t.dirty, t.news = true, true
+	t.mark()
+	t.news = true
 	if t.due(time.Now()) {
 		h.push(stream)
 	}
@@ -288,7 +292,7 @@ func (h *Heads) changed(stream runevent.Stream, progress bool) {
 	switch {
 	case t == nil:
 	case progress:
-		t.dirty = true
+		t.mark()
 	default:
 		h.renew(stream, t)
 	}
@@ -298,7 +302,8 @@ func (h *Heads) allChanged() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, t := range h.streams {
-		t.dirty, t.news = true, true
+		t.mark()
+		t.news = true
 	}
 }
 
@@ -350,6 +355,7 @@ func (h *Heads) refresh(ctx context.Context, stream runevent.Stream) {
 	job := reading{Heads: h, stream: stream, content: t.content, before: t.facts, state: t.state, context: t.context, past: t.wanted()}
 	h.mu.Unlock()
 
+	begun := time.Now()
 	err := job.load(ctx)
 	if ctx.Err() != nil {
 		return
@@ -369,6 +375,9 @@ func (h *Heads) refresh(ctx context.Context, stream runevent.Stream) {
 	h.mu.Lock()
 	t.rest(time.Now(), rest, h.MinInterval)
 	t.facts, t.state, t.context = job.facts, job.state, job.context
+	if err == nil {
+		t.since = begun
+	}
 	news := t.keep(job.ended)
 	t.dirty = t.dirty || job.facts.Unavailable || job.facts.Corrupt || len(t.wanted()) > 0
 	if t.due(time.Now()) {

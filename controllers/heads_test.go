@@ -353,3 +353,30 @@ func TestHeadsContainPanics(t *testing.T) {
 		}
 	})
 }
+
+// TestUnread says how far the cache is behind: not at all when all was read, and since the first entry that was not.
+func TestUnread(t *testing.T) {
+	h := &Heads{}
+	stream := runevent.Stream{Class: runevent.ClassRun, Namespace: "ns", Session: "s", Key: runevent.MainAgent}
+	h.Get(stream, Content{})
+	at := h.streams[stream].since
+	if n, oldest := h.unread(at.Add(time.Minute)); n != 1 || oldest != time.Minute {
+		t.Errorf("a stream that was never read: %d, %s", n, oldest)
+	}
+	tracked := h.streams[stream]
+	tracked.dirty = false
+	if n, oldest := h.unread(at.Add(time.Minute)); n != 0 || oldest != 0 {
+		t.Errorf("all was read: %d, %s", n, oldest)
+	}
+	tracked.since = at.Add(-time.Hour)
+	h.changed(stream, true)
+	first := tracked.since
+	h.changed(stream, true)
+	if n, oldest := h.unread(first.Add(time.Second)); n != 1 || oldest != time.Second || tracked.since != first {
+		t.Errorf("two entries: %d, %s", n, oldest)
+	}
+	tracked.facts.Corrupt = true
+	if n, _ := h.unread(first); n != 0 {
+		t.Errorf("a damaged stream is waited for: %d", n)
+	}
+}

@@ -61,6 +61,8 @@ type Options struct {
 	Archive         func(ctx context.Context, scope cas.Scope) (archive.Result, error)
 	ArchiveAbove    int
 	ArchiveInterval time.Duration
+	// Observer is told what the controllers do; nil for nobody.
+	Observer Observer
 }
 
 // reconcilers is how many runs, and how many sessions, are reconciled at a time: most of the time each waits for the API
@@ -103,6 +105,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opt Options) error {
 			return fmt.Errorf("add %T: %w", part, err)
 		}
 	}
+	refused := func(string) {}
+	if opt.Observer != nil {
+		refused = opt.Observer.Refused
+		opt.Observer.Watch(func() Vitals { return vitals(heads, health) })
+	}
 	providers := &ModelProviderReconciler{Client: mgr.GetClient(), Direct: mgr.GetAPIReader(), Now: opt.Now}
 	if opt.Listed != nil {
 		providers.Listings = &Listings{Ask: opt.Listed, Interval: opt.ModelsInterval, Logger: opt.Logger, Notify: w.providerChanged, Now: opt.Now}
@@ -115,7 +122,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opt Options) error {
 		return err
 	}
 	return w.controllers(mgr, providers, &AgentRunReconciler{
-		Client: mgr.GetClient(), Heads: heads, Admission: admission, Health: health, Events: mgr.GetEventRecorder("agentloop"), Now: opt.Now,
+		Client: mgr.GetClient(), Heads: heads, Admission: admission, Health: health, Events: mgr.GetEventRecorder("agentloop"), Refused: refused, Now: opt.Now,
 	}, &AgentSessionReconciler{
 		Client: mgr.GetClient(), Direct: mgr.GetAPIReader(), Heads: heads, Health: health, Purger: purger, Estimates: estimates, Admission: admission,
 		Events: mgr.GetEventRecorder("agentloop"), Logger: opt.Logger, ViewerURL: opt.ViewerURL, Now: opt.Now,

@@ -208,8 +208,10 @@ func TestRunWaitsWithoutAWorker(t *testing.T) {
 		if got := state(run); got != "Unknown AwaitingApproval" || run.Status.PendingApprovalsTotal != 1 {
 			t.Fatalf("%s, %d calls wait", got, run.Status.PendingApprovalsTotal)
 		}
-		if event := <-w.events.Events; event != "Normal AwaitingApproval 1 tool call to be approved, of tools__write" {
-			t.Errorf("event %q", event)
+		for _, want := range []string{"Normal Started worker w1 began the run", "Normal AwaitingApproval 1 tool call to be approved, of tools__write"} {
+			if event := <-w.events.Events; event != want {
+				t.Errorf("event %q, want %q", event, want)
+			}
 		}
 		pass(10 * time.Minute)
 		w.settle()
