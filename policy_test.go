@@ -96,6 +96,8 @@ var sdkOwners = map[string][]string{
 	"charm.land/catwalk":                     {"cmd/internal/catalogue"},
 	"github.com/minio/minio-go":              {"pkg/cas/s3store"},
 	"github.com/tiktoken-go/tokenizer":       {"pkg/budget/o200k"},
+	"github.com/prometheus/client_golang":    {"cmd/internal/metrics", "cmd/viewer", "pkg/trajectory/server"},
+	"go.opentelemetry.io/otel":               {"cmd/internal/tracing"},
 	"github.com/nats-io/nats.go":             {"pkg/runevent/natslog", "pkg/agent/natscalibration", "pkg/agent/natslimits", "pkg/worker/natsqueue", "cmd/manager", "cmd/viewer", "cmd/internal/options"},
 	"sigs.k8s.io/controller-runtime":         {"controllers", "pkg/kube", "cmd/manager", "cmd/viewer", "pkg/trajectory/server/kubeauth"},
 	"k8s.io/client-go":                       {"controllers", "pkg/kube", "cmd/manager", "cmd/viewer", "pkg/trajectory/server/kubeauth"},

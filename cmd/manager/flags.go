@@ -35,6 +35,8 @@ type config struct {
 	metricsAddress       string
 	pprofAddress         string
 	healthAddress        string
+	traceContent         bool
+	traceModels          bool
 	viewerURL            string
 	allowLoopback        bool
 	allowPrivate         bool
@@ -77,6 +79,8 @@ func parse(args []string) (config, error) {
 	fs.StringVar(&c.pprofAddress, "pprof-address", "", "where Go profiles are served, for example 127.0.0.1:6060; empty serves none. Whoever reaches it sees the process's memory")
 	fs.StringVar(&c.metricsAddress, "metrics-address", "0", "where /metrics is served, for example :8443; 0 serves none")
 	fs.StringVar(&c.healthAddress, "health-address", "0", "where /healthz and /readyz are served, for example :8081; 0 serves none")
+	fs.BoolVar(&c.traceContent, "trace-content", false, "put prompts, answers, tool arguments and results into spans, without credentials; whoever reads traces reads them then. Traces are sent where OTEL_EXPORTER_OTLP_ENDPOINT says")
+	fs.BoolVar(&c.traceModels, "trace-model-requests", false, "tell providers the trace that a request is part of, in its header traceparent; tool servers are always told")
 	fs.StringVar(&c.viewerURL, "viewer-url", "", "where people reach the viewer, for status.trajectoryURL")
 	fs.BoolVar(&c.allowLoopback, "allow-loopback", false, "let providers and tool servers be on this machine's loopback; for try-outs")
 	fs.BoolVar(&c.allowPrivate, "allow-private", true, "let providers and tool servers be on private addresses, as services in the cluster are")

@@ -25,7 +25,9 @@ import (
 
 	api "github.com/agentloop/agentloop/api/v1alpha1"
 	"github.com/agentloop/agentloop/cmd/internal/engine"
+	"github.com/agentloop/agentloop/cmd/internal/metrics"
 	"github.com/agentloop/agentloop/cmd/internal/options"
+	"github.com/agentloop/agentloop/cmd/internal/tracing"
 	"github.com/agentloop/agentloop/controllers"
 	"github.com/agentloop/agentloop/pkg/agent"
 	"github.com/agentloop/agentloop/pkg/agent/natscalibration"
@@ -55,6 +57,9 @@ type parts struct {
 	presence *natsqueue.Presence
 	// calibrations is what is known of models' real counts.
 	calibrations *natscalibration.Calibrations
+	// metrics and tracer are told what happens; the latter is nil when nobody wants traces.
+	metrics *metrics.Metrics
+	tracer  *tracing.Tracer
 }
 
 // manage runs the chosen role until ctx ends, then stops in order: workers hand their runs back before the connections
@@ -66,6 +71,10 @@ func manage(ctx context.Context, cfg config) error {
 	}
 	ctrl.SetLogger(logr.FromSlogHandler(logger.Handler()))
 	p := &parts{config: cfg, logger: logger}
+	if err := p.observe(ctx); err != nil {
+		return err
+	}
+	defer p.endTraces()
 	if err := p.open(ctx); err != nil {
 		return err
 	}
@@ -86,6 +95,7 @@ func manage(ctx context.Context, cfg config) error {
 		if err := p.controllers(running, mgr); err != nil {
 			return err
 		}
+		background.Go(func() { p.count(running, mgr) })
 	}
 	limits, err := natslimits.New(p.nc, natslimits.Options{Worker: p.workerID, Replicas: p.nats.Replicas, Lease: p.ackWait, Logger: p.logger})
 	if err != nil {
@@ -133,6 +143,7 @@ func (p *parts) keep(name string, err error) {
 func (p *parts) engine(code *codemode.Runner) *engine.Engine {
 	return &engine.Engine{
 		Addresses: mcp.AddressPolicy{AllowLoopback: p.allowLoopback, AllowPrivate: p.allowPrivate, Allowed: p.allowAddresses}, Code: code, Logger: p.logger,
+		TraceTools: p.traceFields(), TraceModels: p.modelFields(),
 	}
 }
 
@@ -145,6 +156,7 @@ func (p *parts) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	driver = p.metrics.Driver(driver)
 	p.archives = driver
 	if p.store, err = options.Remembering(driver); err != nil {
 		return err
@@ -195,6 +207,7 @@ func (p *parts) manager() (ctrl.Manager, error) {
 		Metrics:                 metricsserver.Options{BindAddress: p.metricsAddress},
 		HealthProbeBindAddress:  p.healthAddress,
 		PprofBindAddress:        p.pprofAddress,
+		NewClient:               p.newClient,
 		Cache:                   cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 		Client:                  client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
 	})
@@ -231,6 +244,7 @@ func (p *parts) controllers(ctx context.Context, mgr ctrl.Manager) error {
 		Resync: p.ackWait, Now: time.Now, IdleConfig: source.IdleConfig,
 		Estimator: engine.Estimator, Calibrations: p.calibrations, ModelsInterval: p.modelsInterval,
 		Fill: p.log.Fill, Archive: p.archive, ArchiveAbove: p.archiveAbove, ArchiveInterval: p.archiveInterval,
+		Observer: p.metrics,
 	}
 	if p.modelsInterval > 0 {
 		opt.Listed = source.Listed
@@ -259,15 +273,17 @@ func (p *parts) worker(ctx context.Context, mgr ctrl.Manager, limits agent.Limit
 		return nil, fmt.Errorf("find the program for code that models write: %w", err)
 	}
 	clients := p.engine(codemode.NewRunner(codemode.Self(program), codemode.DefaultLimits()))
+	p.metrics.SetCapacity(p.maxConcurrentRuns)
 	return &worker.Worker{
 		Options: worker.Options{
 			ID: p.workerID, MaxConcurrentRuns: p.maxConcurrentRuns, Heartbeat: p.heartbeat, DrainTimeout: p.drainTimeout, RetryDelay: 2 * time.Second,
 		},
 		Queue: p.queue, Cancels: cancels, Logger: p.logger,
-		Source: &kube.Source{Reader: mgr.GetAPIReader(), Creator: mgr.GetClient(), Model: clients.Model, Tools: clients.Tools, Now: time.Now},
+		Source: &kube.Source{Reader: mgr.GetAPIReader(), Creator: mgr.GetClient(), Model: clients.Model, Tools: clients.Tools, TraceParent: p.traceParent(), Now: time.Now},
 		Live:   func(item worker.Item, event agent.Live) { p.publish(live, item, event) },
 		Deps: agent.Deps{
-			Log: p.history, Store: p.store, Now: time.Now, NewID: uuid.NewString, Sleep: options.Sleep, Logger: p.logger, Chaos: chaos,
+			Observer: p.observer(),
+			Log:      p.metrics.Log(p.history), Store: p.store, Now: time.Now, NewID: uuid.NewString, Sleep: options.Sleep, Logger: p.logger, Chaos: chaos,
 			Estimator: engine.Estimator, Calibrations: p.calibrations, Limits: limits, BuiltIn: builtin.New(time.Now),
 		},
 	}, nil

@@ -106,7 +106,7 @@ func params(t *testing.T, files []string) testscript.Params {
 			"effects": cmdEffects, "release": cmdRelease, "waitrequests": cmdWaitRequests, "waiteffects": cmdWaitEffects, "expandenv": cmdExpand, "waitfor": cmdWaitFor,
 			"page": cmdPage, "waitevents": cmdWaitEvents, "verify": cmdVerify, "approve": cmdApprove, "slots": cmdSlots,
 			"tool": cmdTool, "stored": cmdStored, "stores": cmdStores,
-			"outage": cmdOutage, "apiserver": cmdAPIServer, "roles": cmdRoles, "worker": cmdWorker, "recovered": cmdRecovered,
+			"told": cmdTold, "metrics": cmdMetrics, "outage": cmdOutage, "apiserver": cmdAPIServer, "roles": cmdRoles, "worker": cmdWorker, "recovered": cmdRecovered,
 		},
 		RequireExplicitExec: true,
 	}

@@ -47,6 +47,8 @@ type Options struct {
 	Cluster bool
 	// ViewerAddress is where the viewer listens; a free port when empty.
 	ViewerAddress string
+	// MetricsURL is where the manager serves its metrics.
+	MetricsURL string
 	// Faults puts something between agentloop's own programs and what they need: S3Faults in front of the object store of
 	// manager and workers, APIGate in front of their API server, and NATSGates in front of each server of a cluster.
 	Faults bool
@@ -308,6 +310,11 @@ func (w *World) startManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	metrics, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	w.MetricsURL = "http://" + metrics + "/metrics"
 	account, err := w.account(ctx, managerAccount)
 	if err != nil {
 		return err
@@ -323,7 +330,7 @@ func (w *World) startManager(ctx context.Context) error {
 		Name: "manager", LogPath: w.path("manager.log"),
 		Command: func() *exec.Cmd {
 			args := append([]string{
-				"--role=all", "--leader-elect=false", "--allow-loopback", "--health-address=" + health, "--worker-id=worker-1",
+				"--role=all", "--leader-elect=false", "--allow-loopback", "--health-address=" + health, "--metrics-address=" + metrics, "--worker-id=worker-1",
 				"--viewer-url=http://" + viewer, "--log-level=debug",
 			}, w.managerStoreFlags()...)
 			args = append(args, w.ManagerFlags...)

@@ -46,6 +46,9 @@ type Engine struct {
 	// Code runs the code that models write, for all runs of this process; nil where nothing is executed.
 	Code   *codemode.Runner
 	Logger *slog.Logger
+	// TraceTools and TraceModels are what tool servers and providers are told of the trace that ctx is part of; nil for
+	// nothing.
+	TraceTools, TraceModels func(ctx context.Context) map[string]string
 }
 
 // Model makes the client of an endpoint. It does no I/O.
@@ -73,6 +76,7 @@ func (e *Engine) client(endpoint kube.Endpoint) (modelClient, error) {
 	cfg := wire.Config{
 		BaseURL: endpoint.BaseURL, APIKey: endpoint.APIKey, Headers: endpoint.Headers, CABundle: endpoint.CABundle,
 		IdleTimeout: endpoint.IdleTimeout, RequestTimeout: endpoint.RequestTimeout, DialContext: dialer.DialContext,
+		Trace: e.TraceModels,
 	}
 	switch endpoint.Protocol {
 	case provider.APIAnthropicMessages:
@@ -119,7 +123,7 @@ type connector struct {
 
 // Connect implements agent.Tools.
 func (c *connector) Connect(ctx context.Context, want *session.ToolSet) (tool.Set, error) {
-	opts := mcp.Options{Addresses: c.engine.Addresses, Logger: c.logger, ReadOn: builtin.ReadResult}
+	opts := mcp.Options{Addresses: c.engine.Addresses, Logger: c.logger, ReadOn: builtin.ReadResult, Trace: c.engine.TraceTools}
 	var begun []tool.Definition
 	if want != nil {
 		begun = append([]tool.Definition{}, want.Tools...) // not nil: nothing is discovered anew

@@ -93,6 +93,7 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) error {
 		return p
 	}
 	out := &patient{w: w, control: http.NewResponseController(w), now: s.opts.Now, each: s.opts.Timeout}
+	defer func() { s.metrics.exported.WithLabelValues(x.format.name).Add(float64(out.sent)) }()
 	records, err := x.format.write(r.Context(), s, x, out)
 	if err == nil {
 		err = out.flush()
@@ -166,6 +167,8 @@ type patient struct {
 	// begun says that something was written: from then on an answer can only be broken off.
 	begun bool
 	held  []byte
+	// sent is how many bytes the connection took.
+	sent int64
 }
 
 // Write implements io.Writer. An error may be that of pieces that were held.
@@ -193,5 +196,7 @@ func (p *patient) flush() error {
 
 func (p *patient) send(data []byte) (int, error) {
 	_ = p.control.SetWriteDeadline(p.now().Add(p.each)) // best effort: not every connection has one
-	return p.w.Write(data)
+	n, err := p.w.Write(data)
+	p.sent += int64(n)
+	return n, err
 }

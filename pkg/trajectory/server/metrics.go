@@ -16,6 +16,7 @@ type metrics struct {
 	rebuilt  prometheus.Counter
 	notices  *prometheus.CounterVec
 	entries  *prometheus.CounterVec
+	exported *prometheus.CounterVec
 	aborted  prometheus.Counter
 }
 
@@ -29,7 +30,7 @@ func newMetrics(registry *prometheus.Registry) *metrics {
 			Name: "agentloop_viewer_requests_total", Help: "Requests by route and status; 499 are those whose client went away.",
 		}, []string{"route", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "agentloop_viewer_request_duration_seconds", Help: "Time from a request to its complete answer.",
+			Name: "agentloop_viewer_request_duration_seconds", Help: "Time from a request to its complete answer, by route.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 120},
 		}, []string{"route"}),
 		indexes: prometheus.NewGauge(prometheus.GaugeOpts{Name: "agentloop_viewer_indexes", Help: "Session indexes in memory."}),
@@ -43,10 +44,17 @@ func newMetrics(registry *prometheus.Registry) *metrics {
 		entries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "agentloop_viewer_exported_records_total", Help: "Records written to exports by format: entries, spans or documents.",
 		}, []string{"format"}),
+		exported: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "agentloop_viewer_export_bytes_total", Help: "Bytes of exports that were sent, by format.",
+		}, []string{"format"}),
 		aborted: prometheus.NewCounter(prometheus.CounterOpts{Name: "agentloop_viewer_exports_aborted_total", Help: "Exports that were broken off."}),
 	}
-	registry.MustRegister(m.requests, m.duration, m.indexes, m.bytes, m.rebuilt, m.notices, m.entries, m.aborted)
+	registry.MustRegister(m.all()...)
 	return m
+}
+
+func (m *metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.requests, m.duration, m.indexes, m.bytes, m.rebuilt, m.notices, m.entries, m.exported, m.aborted}
 }
 
 func (m *metrics) handler() http.Handler {
