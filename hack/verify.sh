@@ -41,6 +41,9 @@ check_licences() { hack/licences.sh -check docs/licences.md; }
 # With the data that is pinned, so that a commit that passed goes on passing.
 check_vulnerabilities() { hack/vulncheck.sh >"$scratch/vulnerabilities" || { cat "$scratch/vulnerabilities" && return 1; }; }
 
+# Alerts and dashboard, with Prometheus's own code, in a module of its own.
+check_monitoring() { go -C hack/monitoring test -vet=off -count=1 .; }
+
 check_vet() { go vet ./...; }
 
 check_lint() { hack/lint.sh; }
@@ -49,7 +52,7 @@ check_generated() { hack/generate.sh --check; }
 
 check_page() { hack/web.sh --check; }
 
-all=(format scripts policy licences modules vet generated page lint vulnerabilities)
+all=(format scripts policy licences modules vet generated monitoring page lint vulnerabilities)
 checks=("$@")
 [ ${#checks[@]} -gt 0 ] || checks=("${all[@]}")
 for check in "${checks[@]}"; do
