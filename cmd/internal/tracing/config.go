@@ -52,10 +52,15 @@ func configOf(getenv func(string) string) (*config, error) {
 		u = u.JoinPath("v1", "traces")
 	}
 	cfg := &config{endpoint: u.String(), timeout: defaultTimeout}
+	return cfg, cfg.rest(read)
+}
+
+// rest reads what is not about the place.
+func (cfg *config) rest(read func(string) (string, string)) error {
 	if value, name := read("TIMEOUT"); value != "" {
 		ms, err := strconv.Atoi(value)
 		if err != nil || ms < 1 {
-			return nil, fmt.Errorf("%s=%s: use milliseconds", name, value)
+			return fmt.Errorf("%s=%s: use milliseconds", name, value)
 		}
 		cfg.timeout = time.Duration(ms) * time.Millisecond
 	}
@@ -64,13 +69,14 @@ func configOf(getenv func(string) string) (*config, error) {
 	case "gzip":
 		cfg.gzip = true
 	default:
-		return nil, fmt.Errorf("%s=%s: use gzip or none", name, value)
+		return fmt.Errorf("%s=%s: use gzip or none", name, value)
 	}
+	var err error
 	if cfg.headers, err = headersOf(read("HEADERS")); err != nil {
-		return nil, err
+		return err
 	}
 	cfg.tls, err = tlsOf(read)
-	return cfg, err
+	return err
 }
 
 // headersOf reads key=value pairs with commas between, whose values are encoded as in URLs.
