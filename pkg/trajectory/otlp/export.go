@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -87,10 +88,12 @@ type export struct {
 	opts     Options
 	to       io.Writer
 	resource []attribute
-	batch    []json.RawMessage
+	batch    [][]byte
 	size     int
-	written  int
-	force    bool
+	// line is used again for one line after the other.
+	line    []byte
+	written int
+	force   bool
 }
 
 // describe makes the resource, which every line has: whoever finds fewer spans than it says knows that some are missing.
@@ -119,25 +122,33 @@ func (x *export) put(raw []byte) error {
 	return x.flush()
 }
 
-// flush writes the line.
+// noSpans is where the spans of a line stand. In a text its quotes would be escaped.
+var noSpans = []byte(`"spans":[]`)
+
+// flush writes the line. The spans were encoded when they were made, and are not read once more.
 func (x *export) flush() error {
 	if len(x.batch) == 0 && !x.force {
 		return nil
 	}
-	spans := x.batch
-	if spans == nil {
-		spans = []json.RawMessage{}
-	}
 	line, err := encode(request{[]resourceSpans{{
 		Resource: resource{x.resource}, SchemaURL: SchemaURL,
-		ScopeSpans: []scopeSpans{{Scope: scope{ScopeName, MappingVersion}, Spans: spans, SchemaURL: SchemaURL}},
+		ScopeSpans: []scopeSpans{{Scope: scope{ScopeName, MappingVersion}, Spans: []json.RawMessage{}, SchemaURL: SchemaURL}},
 	}}})
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
+	before, after, _ := bytes.Cut(line, noSpans)
+	x.line = append(append(x.line[:0], before...), bytes.TrimSuffix(noSpans, []byte("]"))...)
+	for i, span := range x.batch {
+		if i > 0 {
+			x.line = append(x.line, ',')
+		}
+		x.line = append(x.line, span...)
+	}
+	x.line = append(append(append(x.line, ']'), after...), '\n')
 	clear(x.batch)
 	x.batch, x.size = x.batch[:0], 0
-	_, err = x.to.Write(append(line, '\n'))
+	_, err = x.to.Write(x.line)
 	return err
 }
 
