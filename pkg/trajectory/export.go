@@ -61,8 +61,8 @@ func (r *Reader) Export(ctx context.Context, ix *Index, head Header, each Ordere
 		if _, err := out.Write(line); err != nil {
 			return fmt.Errorf("export entry %d: %w", records, err)
 		}
+		linesFor(ix.listed[records]).Put(&line)
 		records++
-		lines.Put(&line)
 		return nil
 	}
 	if err := each(ctx, len(ix.listed), line, write); err != nil {
@@ -87,13 +87,21 @@ func (r *Reader) exportEntry(ctx context.Context, ix *Index, n *node, shared *wi
 	if err := d.fill(ctx); err != nil {
 		return nil, err
 	}
-	b := lines.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
+	b := linesFor(n).Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
 	line, err := d.appendTo(append((*b)[:0], `{"type":"entry"`...))
 	return append(line, '\n'), err
 }
 
-// lines are the buffers of lines that were written: there are as many as lines are made at once.
-var lines = sync.Pool{New: func() any { return new([]byte) }}
+// inputLines and lines are the buffers of lines that were written: there are as many as lines are made at once. Those of
+// model inputs are much longer, and would all become as long as one if they were the same.
+var inputLines, lines = sync.Pool{New: func() any { return new([]byte) }}, sync.Pool{New: func() any { return new([]byte) }}
+
+func linesFor(n *node) *sync.Pool {
+	if n.Type == TypeModelInput {
+		return &inputLines
+	}
+	return &lines
+}
 
 // writeHeader writes the first line piece by piece: the indexes of a long session are not held a second time.
 func (ix *Index) writeHeader(out io.Writer, head Header) error {

@@ -85,6 +85,27 @@ func TestAnEndedRequestEndsTheRest(t *testing.T) {
 	}
 }
 
+// TestWhatIsMadeAheadIsBounded lets nothing be used until no more is begun: in number, and in bytes.
+func TestWhatIsMadeAheadIsBounded(t *testing.T) {
+	for name, c := range map[string]struct{ size, most int }{
+		"short things": {1, exportAhead + exportParallel + 2}, "long things": {exportHeld, 2*exportParallel + 3},
+	} {
+		var begun atomic.Int32
+		used, ahead := 0, 0
+		err := parallel(t.Context(), 200, func(_ context.Context, _ int) ([]byte, error) {
+			begun.Add(1)
+			return make([]byte, c.size), nil
+		}, func([]byte) error {
+			used++
+			ahead = max(ahead, int(begun.Load())-used)
+			return nil
+		})
+		if err != nil || used != 200 || ahead > c.most {
+			t.Errorf("%s: %d were used, up to %d were begun ahead of that, want at most %d: %v", name, used, ahead, c.most, err)
+		}
+	}
+}
+
 // TestMakingAtOnceChangesNothing exports a session of several agents in every format, with parts made at once and one by one.
 func TestMakingAtOnceChangesNothing(t *testing.T) {
 	store := memstore.New()
