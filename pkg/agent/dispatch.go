@@ -139,6 +139,9 @@ func (l *loop) dispatch(ctx context.Context, request assembled) (answered, error
 	response, err := call.stream(ctx, l.modelRequest(request, call.guard(ctx)))
 	release() // what follows may send requests of its own
 	l.deps.Chaos("model.answered")
+	if err == nil && !l.cutShort(request, response) {
+		defer call.beginAnswer(ctx, response)()
+	}
 	if saveErr := call.flush(ctx, err == nil); saveErr != nil {
 		return answered{}, saveErr
 	}
@@ -177,6 +180,8 @@ type call struct {
 	// limit is the output cap that the guard saw; saveErr the first increment that could not be stored.
 	limit   *int64
 	saveErr error
+	// begun is the response on its way into the store; nil when that is not begun before the response is saved.
+	begun *begun
 }
 
 // guard judges the exact body that is about to be sent, and announces the budget with the cap that it found.
@@ -267,15 +272,15 @@ func (c *call) flush(ctx context.Context, complete bool) error {
 // completed stores the whole response once and names it in the log.
 func (c *call) completed(ctx context.Context, response provider.Response) (answered, error) {
 	l := c.loop
-	assistant := response.Message
-	assistant.Provider, assistant.API, assistant.Model = c.model.Provider, string(c.model.API), c.model.ID
-	assistant.Prefix = c.prefix
 	saving, cancel := outlive(ctx)
 	defer cancel()
-	action, err := l.saveObject(saving, cas.MediaModelAction, session.ModelAction{
-		V: session.ObjectVersion, RequestExecutionID: c.invocation.RequestExecutionID, Turn: c.invocation.Turn, ContextRef: c.invocation.ContextRef,
-		ResponseID: response.ResponseID, RawStopReason: response.RawStopReason, Message: assistant,
-	})
+	object := c.action(response)
+	assistant := object.Message
+	raw, err := session.EncodeObject(object)
+	if err != nil {
+		return answered{}, err
+	}
+	action, err := l.saveBegun(saving, c.begun, cas.MediaModelAction, raw)
 	if err != nil {
 		return answered{}, err
 	}

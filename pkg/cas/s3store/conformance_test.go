@@ -187,15 +187,22 @@ func TestContextEndsWaits(t *testing.T) {
 }
 
 func TestAttemptsAreBoundedInTime(t *testing.T) {
-	release := make(chan struct{})
-	t.Cleanup(func() { close(release) })
-	spoilt, _, proxy := throughProxy(t, func(o *Options) { o.Retry.Attempt = 200 * time.Millisecond })
-	proxy.Script(faultproxy.Rule{Name: "hang", Times: 1, Fault: faultproxy.Hold(release)})
-	scope := castest.NewScope(t, spoilt)
-	if _, err := spoilt.Put(t.Context(), scope, cas.MediaBlob, []byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	if got := trace(proxy); got != "PUT(hang) PUT" {
-		t.Errorf("requests: %s", got)
+	for name, retry := range map[string]Retry{
+		"a request with its answer":   {Attempt: 200 * time.Millisecond},
+		"the beginning of the answer": {Attempt: time.Hour, Answer: 200 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			release := make(chan struct{})
+			t.Cleanup(func() { close(release) })
+			spoilt, _, proxy := throughProxy(t, func(o *Options) { o.Retry.Attempt, o.Retry.Answer = retry.Attempt, retry.Answer })
+			proxy.Script(faultproxy.Rule{Name: "hang", Times: 1, Fault: faultproxy.Hold(release)})
+			scope := castest.NewScope(t, spoilt)
+			if _, err := spoilt.Put(t.Context(), scope, cas.MediaBlob, []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			if got := trace(proxy); got != "PUT(hang) PUT" {
+				t.Errorf("requests: %s", got)
+			}
+		})
 	}
 }

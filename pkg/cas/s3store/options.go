@@ -82,10 +82,13 @@ type Retry struct {
 	First, Most time.Duration
 	// Attempt bounds one request with its answer; 1 minute by default.
 	Attempt time.Duration
+	// Answer bounds the time from the end of a request to the beginning of its answer; 15 s by default. A server that hung has often lost
+	// the requests that it had then: a save that waits for such an answer holds its run up, and asking again costs nothing.
+	Answer time.Duration
 }
 
 func (r Retry) negative() bool {
-	return r.Attempts < 0 || r.First < 0 || r.Most < 0 || r.Attempt < 0
+	return r.Attempts < 0 || r.First < 0 || r.Most < 0 || r.Attempt < 0 || r.Answer < 0
 }
 
 const (
@@ -107,6 +110,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Retry.First = orDefault(o.Retry.First, 100*time.Millisecond)
 	o.Retry.Most = orDefault(o.Retry.Most, 5*time.Second)
 	o.Retry.Attempt = orDefault(o.Retry.Attempt, time.Minute)
+	o.Retry.Answer = orDefault(o.Retry.Answer, 15*time.Second)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -216,16 +220,12 @@ func (o Options) serverSide() (encrypt.ServerSide, error) {
 	return nil, nil //nolint:nilnil // what the client library takes for "ask for nothing"
 }
 
-// answerWithin is how long a server that has a whole request may take to begin its answer. What it had of requests when it hung is often
-// lost: a save that waits for such an answer holds its run up, and asking again costs nothing.
-const answerWithin = 15 * time.Second
-
 func newHTTPTransport(o Options) (*http.Transport, error) {
 	t := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout:   10 * time.Second,
-		ResponseHeaderTimeout: answerWithin,
+		ResponseHeaderTimeout: o.Retry.Answer,
 		IdleConnTimeout:       90 * time.Second,
 		MaxIdleConns:          256,
 		MaxIdleConnsPerHost:   64,
