@@ -41,11 +41,13 @@ func cmdOutage(ts *testscript.TestScript, _ bool, _ []string) {
 }
 
 // cmdNATS is "nats start|stop|kill9|pause|resume", "nats save|restore NAME" and "nats wipe", which copy, put back and remove what
-// a stopped server keeps, "nats fill|drain", which leave no room in its store and make some again, and "nats unlimited", which takes
+// a stopped server keeps, "nats disk SIZE|off|full|free", which has it keep that on a small disk of its own (root may), "nats fill|drain", which leave no room in its store and make some again, and "nats unlimited", which takes
 // back from the next start on what fill has set.
 func cmdNATS(ts *testscript.TestScript, _ bool, args []string) {
 	store := shared.NATS.Store()
 	switch {
+	case len(args) == 2 && args[0] == "disk":
+		disk(ts, args[1])
 	case len(args) == 2 && args[0] == "save":
 		ts.Check(os.CopyFS(ts.MkAbs(args[1]), os.DirFS(store)))
 	case len(args) == 2 && args[0] == "restore":
@@ -132,13 +134,24 @@ func withJetStream(do func(context.Context, jetstream.JetStream) error) error {
 // s3Codes are the error codes that S3 servers give with a status.
 var s3Codes = map[int]string{403: "AccessDenied", 409: "ConditionalRequestConflict", 429: "TooManyRequests", 500: "InternalError", 503: "SlowDown"}
 
-// cmdS3 is "s3 start|stop|kill9|down|up", "s3 fail STATUS [N]", which refuses the next N requests of manager and workers, all of them
+// otherSecret is what the account's secret is while its credential is lost.
+const otherSecret = "not-what-anybody-was-told"
+
+// cmdS3 is "s3 start|stop|kill9|down|up", "s3 credential lost|back", which restarts the server with another secret, "s3 fail STATUS [N]", which refuses the next N requests of manager and workers, all of them
 // without N, and "s3 fault cut|hang|slow", which breaks every upload off, answers nothing, or everything late, until "s3 up".
 func cmdS3(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) == 0 {
-		ts.Fatalf("usage: s3 start|stop|kill9|fail STATUS [N]|fault cut|hang|slow|up")
+		ts.Fatalf("usage: s3 start|stop|kill9|credential lost|back|fail STATUS [N]|fault cut|hang|slow|up")
 	}
 	switch args[0] {
+	case "credential":
+		own := shared.S3.SecretKey
+		ts.Check(shared.S3.Stop())
+		if args[len(args)-1] == "lost" {
+			shared.S3.SecretKey = otherSecret
+		}
+		control(ts, shared.S3, "start")
+		shared.S3.SecretKey = own // what everybody else has
 	case "fail":
 		rule := faultproxy.Rule{Name: "fail"}
 		if len(args) == 3 {
@@ -155,7 +168,7 @@ func cmdS3(ts *testscript.TestScript, _ bool, args []string) {
 		rule, known := map[string]faultproxy.Rule{
 			"cut":  {Name: "cut", Match: faultproxy.Method(http.MethodPut), Fault: faultproxy.CutUpload(7)},
 			"hang": {Name: "hang", Fault: faultproxy.Hold(nil)},
-			"slow": {Name: "slow", Fault: func(e *faultproxy.Exchange) { <-time.After(300 * time.Millisecond); e.Pass() }},
+			"slow": {Name: "slow", Fault: faultproxy.Late(300 * time.Millisecond)},
 		}[args[len(args)-1]]
 		if !known {
 			ts.Fatalf("usage: s3 fault cut|hang|slow")

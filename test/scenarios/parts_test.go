@@ -155,10 +155,17 @@ func cmdManager(ts *testscript.TestScript, _ bool, args []string) {
 	control(ts, shared.Manager, one(ts, "manager", args))
 }
 
-// cmdChaos is "chaos POINT[=N]": restarts the manager so that it dies by itself at the point; "chaos off" takes it back.
+// cmdChaos is "chaos POINT[=N]": restarts the manager so that it dies by itself at the point; "chaos died" waits for that, and "chaos
+// off" takes it back.
 func cmdChaos(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 {
-		ts.Fatalf("usage: chaos POINT[=N] | chaos off")
+		ts.Fatalf("usage: chaos POINT[=N] | chaos died | chaos off")
+	}
+	if args[0] == "died" {
+		if !wait(time.Minute, func() bool { return !shared.Manager.Running() }) {
+			ts.Fatalf("the manager has not died at %s after a minute", shared.Chaos)
+		}
+		return
 	}
 	ts.Check(shared.Manager.Stop())
 	shared.Chaos = args[0]

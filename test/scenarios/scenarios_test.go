@@ -105,7 +105,7 @@ func params(t *testing.T, files []string) testscript.Params {
 			"requests": cmdRequests, "events": cmdEvents, "jq": cmdJQ, "nats": cmdNATS, "s3": cmdS3, "manager": cmdManager, "chaos": cmdChaos,
 			"effects": cmdEffects, "release": cmdRelease, "waitrequests": cmdWaitRequests, "waiteffects": cmdWaitEffects, "expandenv": cmdExpand, "waitfor": cmdWaitFor,
 			"page": cmdPage, "waitevents": cmdWaitEvents, "verify": cmdVerify, "approve": cmdApprove, "slots": cmdSlots,
-			"tool": cmdTool, "stored": cmdStored, "stores": cmdStores,
+			"tool": cmdTool, "stored": cmdStored, "stores": cmdStores, "archiving": cmdArchiving, "aged": cmdAged,
 			"told": cmdTold, "metrics": cmdMetrics, "outage": cmdOutage, "apiserver": cmdAPIServer, "roles": cmdRoles, "worker": cmdWorker, "recovered": cmdRecovered,
 		},
 		RequireExplicitExec: true,

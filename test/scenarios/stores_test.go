@@ -3,15 +3,17 @@ package scenarios
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -30,29 +32,47 @@ func cmdTool(ts *testscript.TestScript, neg bool, args []string) {
 	outcome(ts, neg, "manager "+strings.Join(args, " "), stdout.String(), stderr.String(), err)
 }
 
-// cmdStored is "stored UID": how many messages and objects there are of a history, whatever they are.
+// cmdStored is "stored UID [-until PATTERN]": how many messages and objects there are of a history, whatever they are; waits until
+// that matches PATTERN.
 func cmdStored(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) != 1 || neg {
-		ts.Fatalf("usage: stored UID")
+	flags := flag.NewFlagSet("stored", flag.ContinueOnError)
+	until := flags.String("until", "", "")
+	rest := parse(ts, flags, args)
+	if len(rest) != 1 || neg {
+		ts.Fatalf("usage: stored UID [-until PATTERN]")
 	}
-	nc, err := nats.Connect(shared.NATS.URL)
+	pattern, err := regexp.Compile(*until)
 	ts.Check(err)
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	ts.Check(err)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	stream, err := js.Stream(ctx, natslog.DefaultStream)
-	ts.Check(err)
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter("agentloop.*."+ts.Getenv("NS")+"."+args[0]+".>"))
-	ts.Check(err)
+	var found string
+	if !wait(time.Minute, func() bool { found = stored(ts, rest[0]); return pattern.MatchString(found) }) {
+		ts.Fatalf("after a minute there are still %s", found)
+	}
+	emit(ts, "", []byte(found+"\n"))
+}
+
+// runEvents does something with the stream of run events.
+func runEvents(ts *testscript.TestScript, do func(context.Context, jetstream.Stream)) {
+	ts.Check(withJetStream(func(ctx context.Context, js jetstream.JetStream) error {
+		stream, err := js.Stream(ctx, natslog.DefaultStream)
+		if err == nil {
+			do(ctx, stream)
+		}
+		return err
+	}))
+}
+
+func stored(ts *testscript.TestScript, uid string) string {
 	messages := uint64(0)
-	for _, n := range info.State.Subjects {
-		messages += n
-	}
+	runEvents(ts, func(ctx context.Context, stream jetstream.Stream) {
+		info, err := stream.Info(ctx, jetstream.WithSubjectFilter("agentloop.*."+ts.Getenv("NS")+"."+uid+".>"))
+		ts.Check(err)
+		for _, n := range info.State.Subjects {
+			messages += n
+		}
+	})
 	objects, archives := 0, 0
 	ts.Check(filepath.WalkDir(shared.StoreFolders()["s3"], func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() && strings.Contains(path, args[0]) {
+		if err == nil && entry.Type().IsRegular() && strings.Contains(path, uid) {
 			objects++
 			if strings.Contains(path, "/archive/") {
 				archives++
@@ -60,7 +80,42 @@ func cmdStored(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		return err
 	}))
-	emit(ts, "", fmt.Appendf(nil, "%d messages, %d objects, %d of them archives\n", messages, objects, archives))
+	return fmt.Sprintf("%d messages, %d objects, %d of them archives", messages, objects, archives)
+}
+
+// cmdArchiving is "archiving on": restarts the manager with a bound on the stream of run events of which already so much is used that it
+// archives by itself whatever it may; "archiving off" takes it back.
+func cmdArchiving(ts *testscript.TestScript, _ bool, args []string) {
+	const bound, above, interval = "--nats-max-bytes=", "--archive-above=", "--archive-interval="
+	ts.Check(shared.Manager.Stop())
+	shared.ManagerFlags = slices.DeleteFunc(shared.ManagerFlags, func(f string) bool {
+		return strings.HasPrefix(f, bound) || strings.HasPrefix(f, above) || strings.HasPrefix(f, interval)
+	})
+	switch one(ts, "archiving", args) {
+	case "on":
+		runEvents(ts, func(_ context.Context, stream jetstream.Stream) {
+			used := stream.CachedInfo().State.Bytes
+			shared.ManagerFlags = append(shared.ManagerFlags, fmt.Sprintf("%s%d", bound, 2*used+1<<20), above+"1", interval+"200ms")
+		})
+	case "off":
+	default:
+		ts.Fatalf("usage: archiving on|off")
+	}
+	control(ts, shared.Manager, "start")
+}
+
+// cmdAged is "aged UID": makes all objects of a history three days older.
+func cmdAged(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 || neg {
+		ts.Fatalf("usage: aged UID")
+	}
+	then := time.Now().Add(-72 * time.Hour)
+	ts.Check(filepath.WalkDir(shared.StoreFolders()["s3"], func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || !strings.Contains(path, args[0]) {
+			return err
+		}
+		return os.Chtimes(path, then, then)
+	}))
 }
 
 // cmdStores is "stores backup FOLDER", "stores wipe" and "stores restore FOLDER": what NATS and S3 have stored, while neither
