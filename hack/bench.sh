@@ -2,14 +2,14 @@
 # Measures speed, storage and load, prints a table and writes bench.json. Takes about ten minutes once everything is built.
 # Figures of a busy machine say little: stop other work first. The table names the load average.
 #
-#   BENCH        the groups to measure, with commas between: estimate, tokens, verdicts, counted, history, storage, load, runtime, viewer, page, codemode (default: all),
+#   BENCH        the groups to measure, with commas between: estimate, tokens, verdicts, counted, history, storage, load, overhead, recovery, runtime, viewer, page, codemode (default: all),
 #                and storm, which needs ten minutes by itself and root for the memory limit (`make load`)
 #   BENCH_CHECK  1 ends with an error when a target is missed
 #   BENCH_FLAGS  further flags; `go run ./test/bench -help` lists them
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-groups=${BENCH:-estimate,tokens,verdicts,counted,history,storage,load,runtime,viewer,page,codemode}
+groups=${BENCH:-estimate,tokens,verdicts,counted,history,storage,load,overhead,recovery,runtime,viewer,page,codemode}
 say() { printf 'bench: %s\n' "$*" >&2; }
 
 case ,$groups, in
@@ -20,7 +20,7 @@ case ,$groups, in
 	;;
 esac
 case ,$groups, in
-*,load,* | *,storm,* | *,runtime,* | *,viewer,*)
+*,load,* | *,storm,* | *,overhead,* | *,recovery,* | *,runtime,* | *,viewer,*)
 	KUBEBUILDER_ASSETS=$(hack/envtest/setup.sh)
 	AGENTLOOP_SERVICES=$(hack/services/setup.sh)
 	export KUBEBUILDER_ASSETS AGENTLOOP_SERVICES

@@ -53,6 +53,8 @@ var groups = []group{
 	{"storage", measureStorage},
 	{"load", measureLoad},
 	{"storm", measureStorm},
+	{"overhead", measureOverhead},
+	{"recovery", measureRecovery},
 	{"runtime", measureRuntime},
 	{"viewer", measureViewer},
 	{"page", measurePage},
