@@ -94,13 +94,17 @@ func report(t *testing.T, out io.Reader) int {
 // controls lets the checks change what the server has.
 func controls(f *fixture.Fixture) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /continue", func(w http.ResponseWriter, _ *http.Request) {
-		if err := f.Continue(); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
+	recording := func(record func() error) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			if err := record(); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			w.WriteHeader(http.StatusNoContent)
 		}
-		w.WriteHeader(http.StatusNoContent)
-	})
+	}
+	mux.HandleFunc("POST /continue", recording(f.Continue))
+	mux.HandleFunc("POST /approve", recording(f.Approve))
 	busy := func(busy bool) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			f.SetBusy(busy)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { NestedCall } from "../src/api/schema";
-import { cutFrom, executionsOf } from "../src/model/nested";
+import { executionsOf } from "../src/model/nested";
 
 const call = (number: number, attempt: number, more: object = {}): NestedCall => ({ number, attempt, name: "add", ...more });
 const short = (nested: NestedCall[]) => executionsOf({ nested }).map(({ attempt, calls }) => [attempt, ...calls.map((one) => [one.call.number, one.took, one.outcome])]);
@@ -21,18 +21,5 @@ describe("calls that code made", () => {
   });
   it("are none where there is no code", () => {
     expect(executionsOf({})).toEqual([]);
-  });
-});
-
-describe("a result", () => {
-  const result = (details: Record<string, unknown> | undefined) => ({ result: { role: "toolResult" as const, ...(details && { details }) } });
-  it.each([
-    ["that was cut names all of its text", result({ whole: { size: 90_000 } }), 90_000],
-    ["that was not cut", result({ structured: {} }), null],
-    ["without details", result(undefined), null],
-    ["with details of another shape", result({ whole: "much" }), null],
-    ["that is not there", {}, null],
-  ])("%s", (_name, tool, want) => {
-    expect(cutFrom(tool as Parameters<typeof cutFrom>[0])).toBe(want);
   });
 });

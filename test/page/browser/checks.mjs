@@ -10,6 +10,7 @@ import "./markdown.mjs";
 import "./reading.mjs";
 import "./states.mjs";
 import "./accessibility.mjs";
+import "./stories.mjs";
 import "./load.mjs";
 
 await runAll();

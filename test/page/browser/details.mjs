@@ -185,30 +185,16 @@ check("what a tool printed while it ran stands at its call, whose cut result say
   const printed = content.locator(".block").filter({ hasText: "Output while it ran" });
   assert.equal((await printed.locator(".text").innerText()).trimEnd(), "asking shard 1\nasking shard 2 <b>\nasking shard 3");
   assert.deepEqual(await page.locator(".tl-labels button").count(), 1, "what is printed has a stream of its own, and is no agent");
-  await content.getByText("All of its text, 87.9 KiB, is stored").waitFor();
+  await content.getByText("All of its text, 87.9 KiB, was kept apart").waitFor();
+  const result = content.locator(".block").filter({ has: page.getByRole("heading", { name: "Result" }) });
+  assert.equal((await result.locator(".text").first().innerText()).trimEnd(), "shard 1: 12 ms\n[cut]", "what the model got");
+  await content.getByRole("button", { name: "Show all of it" }).click();
+  await result.locator(".text").nth(1).waitFor();
+  await t.until("all of its text is there", async () => (await result.locator(".text").nth(1).evaluate((element) => element.textContent)).split("shard 1: 12 ms").length === 6001);
+  await t.accessible("a result and all of its text");
   const stream = index.entries.find((one) => one.event === "tool.output");
   assert.match(stream.id, /^out\./);
   await t.trajectory("coded", `?event=${stream.id}`);
   await page.getByRole("heading", { name: "Lifecycle collect" }).waitFor();
   await content.getByText("asking shard 3").waitFor();
-});
-
-check("what people were asked about a call and what they decided stands with it", async (page, t) => {
-  const { entry } = await toolOf("collect");
-  const approvals = [
-    { decision: "requested", at: entry.startedAt, until: entry.startedAt + 3_600_000_000, entryId: "run.main.90" },
-    { decision: "denied", at: entry.startedAt + 60_000_000, approver: "kim@example.com", reason: "not on a Friday <b>", entryId: "run.main.91" },
-  ];
-  await page.route("**/trajectory/detail?*", async (route) => {
-    const response = await route.fetch();
-    const body = await response.json();
-    await route.fulfill({ response, json: { ...body, tool: body.tool && { ...body.tool, approvals } } });
-  });
-  await t.trajectory("coded", `?event=${entry.id}`);
-  const asked = page.getByRole("region", { name: "Event content" }).locator(".block").filter({ has: page.getByRole("heading", { name: "Approval" }) });
-  await asked.getByText("Denied").waitFor();
-  const facts = (await asked.locator("dl > div").allInnerTexts()).map(clean);
-  assert.match(facts[0], /^Asked .*, until /);
-  assert.match(facts[1], /^Denied by kim@example\.com, .* “not on a Friday <b>”$/);
-  await t.accessible("what people decided");
 });

@@ -3,7 +3,7 @@ import { parseSlices } from "../model/json-slices";
 import { inSlices } from "../model/slices";
 import { token } from "./auth";
 import { parse } from "./json";
-import type { Detail, MessageList, Problem, Session, SessionList, Trajectory } from "./schema";
+import type { Detail, MessageList, Problem, Session, SessionList, Trajectory, WholeText } from "./schema";
 
 /** The service's answer to a request that it did not fulfil, or what kept the request from reaching it. */
 export class ApiError extends Error {
@@ -45,7 +45,7 @@ function url(path: string, query: Query): string {
 /** request sends a GET with the token, if there is one, and turns every answer but success into an ApiError. */
 export async function request(address: string, signal?: AbortSignal): Promise<Response> {
   const sent = token.value;
-  const headers = new Headers({ Accept: "application/json, application/x-ndjson, application/problem+json" });
+  const headers = new Headers({ Accept: "application/json, application/x-ndjson, application/problem+json, image/*" });
   if (sent !== "") headers.set("Authorization", `Bearer ${sent}`);
   let response: Response;
   try {
@@ -113,6 +113,23 @@ export async function getDetail(namespace: string, name: string, id: string, sig
 /** getRaw is the stored JSON of an entry: its bytes as they were served. */
 export async function getRaw(namespace: string, name: string, id: string, signal?: AbortSignal): Promise<Blob> {
   return (await request(sessionURL(namespace, name, "/trajectory/detail", { id, raw: true }), signal)).blob();
+}
+
+/** getText is all of a tool's result that was cut, page after page. */
+export async function getText(namespace: string, name: string, id: string, signal?: AbortSignal): Promise<WholeText> {
+  let text = "";
+  let cursor: string | undefined;
+  for (;;) {
+    const page = (await (await request(sessionURL(namespace, name, "/trajectory/text", { id, cursor }), signal)).json()) as WholeText;
+    text += page.text;
+    cursor = page.next;
+    if (cursor === undefined) return { ...page, text };
+  }
+}
+
+/** getImage is the image of a block of a message: of a model input, message says which. */
+export async function getImage(namespace: string, name: string, at: { id: string; message: number | undefined; block: number }, signal?: AbortSignal): Promise<Blob> {
+  return (await request(sessionURL(namespace, name, "/trajectory/image", at), signal)).blob();
 }
 
 /** getExport asks for an export in a format; NDJSON is what the service gives when none is named. */

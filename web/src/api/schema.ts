@@ -40,3 +40,4 @@ export type ToolContent = Schemas["ToolContent"];
 export type Totals = Schemas["Totals"];
 export type Trajectory = Schemas["Trajectory"];
 export type Usage = Schemas["Usage"];
+export type WholeText = Schemas["WholeText"];

@@ -1,9 +1,10 @@
 import type { ComponentChildren } from "preact";
-import { useMemo } from "preact/hooks";
+import { useContext, useMemo } from "preact/hooks";
 import type { Entry, InputMessage, ModelInput } from "../api/schema";
 import { compare, messageText, toolText, type Comparison, type SectionStep, type Step, type SystemChange, type ToolChange, type Why } from "../model/compare";
 import { count, plural } from "../model/format";
 import { Fold } from "../ui/fold";
+import { Shown } from "../ui/image";
 import { Json } from "../ui/json";
 import { Lazy, useLazy } from "../ui/lazy";
 import { Text } from "../ui/text";
@@ -44,7 +45,7 @@ export function Compare({ before, previous, after, onEntry, historyRoute }: Prop
         <h3>Messages</h3>
         <ol class="steps">
           {comparison.steps.map((step, i) => (
-            <StepView key={i} step={step} total={after.messages.length} historyRoute={historyRoute} />
+            <StepView key={i} step={step} total={after.messages.length} previous={previous.id} historyRoute={historyRoute} />
           ))}
         </ol>
         {comparison.steps.length === 0 && <p class="muted">Neither input has messages.</p>}
@@ -127,11 +128,18 @@ const reasons: Readonly<Record<Why, string>> = {
 interface StepProps {
   step: Step;
   total: number;
+  /** The ID of the input before it. */
+  previous: string;
   historyRoute: HistoryRoute;
 }
 
-function StepView({ step, total, historyRoute }: StepProps) {
-  const item = (message: InputMessage, plain = false) => <Item item={message} total={plain ? null : total} historyRoute={historyRoute} />;
+function StepView({ step, total, previous, historyRoute }: StepProps) {
+  const shown = useContext(Shown);
+  const item = (message: InputMessage, plain = false) => (
+    <Shown.Provider value={plain && shown ? { ...shown, id: previous } : shown}>
+      <Item item={message} total={plain ? null : total} historyRoute={historyRoute} />
+    </Shown.Provider>
+  );
   switch (step.kind) {
     case "kept":
       return (

@@ -4,6 +4,7 @@ import { previousInput } from "../model/compare";
 import type { Loaded } from "../model/trajectory";
 import { useResource } from "../resource";
 import type { Tab } from "../route";
+import { Shown } from "../ui/image";
 import { Notices } from "../ui/notices";
 import { Problem } from "../ui/problem";
 import { StateView } from "./agent-state";
@@ -52,7 +53,7 @@ export function Details({ namespace, name, loaded, id, tab: wanted, onTab, onEnt
   });
   const position = (at: number) => historyRoute(entry?.agent ?? "", at);
   return (
-    <>
+    <Shown.Provider value={which}>
       {entry && <Head entry={entry} loaded={loaded} onEntry={onEntry} />}
       <Tabs tab={tab} input={entry?.type === "modelInput"} onTab={onTab} />
       <div class="detail-body" ref={panel} role="tabpanel" id="detail-panel" aria-labelledby={`tab-${tab}`} key={`${id}/${tab}`}>
@@ -83,7 +84,7 @@ export function Details({ namespace, name, loaded, id, tab: wanted, onTab, onEnt
           </div>
         )}
       </div>
-    </>
+    </Shown.Provider>
   );
 }
 

@@ -206,7 +206,7 @@ export function Item({ item, historyRoute, total }: ItemProps) {
         {item.message?.isError && <span class="chip bad">error</span>}
         {total !== null && item.index === total - 1 && <span class="chip">newest</span>}
       </p>
-      {item.message ? <Content message={item.message} openReasoning /> : <p class="unavailable">{item.unavailable ?? "The message is not there."}</p>}
+      {item.message ? <Content message={item.message} openReasoning index={item.index} /> : <p class="unavailable">{item.unavailable ?? "The message is not there."}</p>}
     </li>
   );
 }

@@ -1,6 +1,5 @@
 import type { Detail, Entry, ToolContent } from "../api/schema";
-import { bytes, date, notRecorded } from "../model/format";
-import { cutFrom } from "../model/nested";
+import { date, notRecorded } from "../model/format";
 import type { Loaded } from "../model/trajectory";
 import { useResource } from "../resource";
 import { Fold } from "../ui/fold";
@@ -12,6 +11,7 @@ import { Text } from "../ui/text";
 import { Approvals } from "./approvals";
 import { NestedCalls } from "./nested";
 import { keyOf, readDetail, versionOf } from "./read";
+import { Whole } from "./whole";
 
 /** The session that an event belongs to, as far as it was read. */
 export interface Session {
@@ -26,7 +26,6 @@ type Props = Session & { detail: Detail; tool: ToolContent };
 /** Tool shows one call: what it was given, what came back, and how it went. */
 export function Tool({ detail, tool, ...session }: Props) {
   const { onEntry } = session;
-  const cut = cutFrom(tool);
   return (
     <>
       {tool.unavailable && <p class="unavailable block">{tool.unavailable}</p>}
@@ -39,8 +38,9 @@ export function Tool({ detail, tool, ...session }: Props) {
         <h3>
           Result {tool.isError && <span class="chip bad">error</span>}
         </h3>
-        {cut !== null && <p class="muted">The result was cut before the model got it. All of its text, {bytes(cut)}, is stored; the page has what the model got.</p>}
+        {tool.whole && <p class="muted">The result was cut before the model got it. This is what the model got:</p>}
         {tool.result ? <Content message={tool.result} /> : <p class="muted">{notRecorded}</p>}
+        {tool.whole && <Whole key={detail.entry.id} namespace={session.namespace} name={session.name} id={detail.entry.id} size={tool.whole.size} />}
       </section>
       <NestedCalls tool={tool} />
       {tool.output && tool.output.text !== "" && (

@@ -1,16 +1,17 @@
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { ComponentChild, TargetedMouseEvent } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Entry, Run } from "../api/schema";
-import { duration, noTime, plural, time, tokens } from "../model/format";
-import { kindLabels, kindOf, purposeLabel } from "../model/kind";
-import type { Head as HeadRow, Row, Rows } from "../model/rows";
-import { durationOf, severityOf } from "../model/trajectory";
+import { approvalsOf } from "../model/approvals";
+import type { Row, Rows } from "../model/rows";
 import { scrollFor, windowOf } from "../model/window";
-import { Glyph } from "../ui/icons";
 import { dayClock } from "../ui/preferences";
-import { runStatus, runSummary } from "./run-summary";
+import { type Around, Head, headLabel, rowNode } from "./event-row";
+import { runStatus } from "./run-summary";
 
 interface Props {
   entries: readonly Entry[];
+  /** The indexes of the agent's entries, whether or not they are listed. */
+  own: readonly number[];
   runs: ReadonlyMap<string, Run>;
   rows: Rows;
   /** The selected event's index, or -1. */
@@ -23,9 +24,11 @@ interface Props {
 /** Rows are taller where a finger must hit them. */
 const rowHeight = matchMedia("(pointer: coarse)").matches ? 44 : 28;
 const spare = 4;
+/** For how many milliseconds after a step the list counts as moving. */
+const rest = 150;
 
 /** EventList shows one agent's events as rows of one height, of which only those in view exist. */
-export function EventList({ entries, runs, rows, selected, onSelect, onOpen }: Props) {
+export function EventList({ entries, own, runs, rows, selected, onSelect, onOpen }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const [scroll, setScroll] = useState({ top: 0, height: 600 });
   useEffect(() => {
@@ -36,12 +39,21 @@ export function EventList({ entries, runs, rows, selected, onSelect, onOpen }: P
       const now = { top: Math.floor(element.scrollTop / rowHeight) * rowHeight, height: element.clientHeight };
       setScroll((before) => (before.top === now.top && before.height === now.height ? before : now));
     };
+    // Rows that move below a pointer which rests would be looked for and drawn as under it, one after the other.
+    let resting = 0;
+    const onScroll = () => {
+      clearTimeout(resting);
+      element.classList.add("moving");
+      resting = setTimeout(() => element.classList.remove("moving"), rest);
+      measure();
+    };
     const observer = new ResizeObserver(measure);
     observer.observe(element);
-    element.addEventListener("scroll", measure, { passive: true });
+    element.addEventListener("scroll", onScroll, { passive: true });
     return () => {
+      clearTimeout(resting);
       observer.disconnect();
-      element.removeEventListener("scroll", measure);
+      element.removeEventListener("scroll", onScroll);
     };
   }, []);
   const selectedRow = rows.rowOf(selected);
@@ -70,6 +82,18 @@ export function EventList({ entries, runs, rows, selected, onSelect, onOpen }: P
     event.preventDefault();
   };
 
+  // A row in view is an element under the pointer, but for one that moves.
+  const onClick = (event: TargetedMouseEvent<HTMLElement>) => {
+    const option = (event.target as Element).closest("[role=option]");
+    if (option !== null) {
+      onSelect(Number(option.id.slice("event-".length)));
+      return;
+    }
+    const { top } = event.currentTarget.getBoundingClientRect();
+    const row = rows.at(Math.floor((event.clientY - top + event.currentTarget.scrollTop) / rowHeight));
+    if (row?.type === "event") onSelect(row.index);
+  };
+
   const shown = windowOf(scroll.top, scroll.height, rowHeight, rows.count, spare);
   // Rows that go out of view are used again for those that come into it.
   const slots = Math.ceil(scroll.height / rowHeight) + 2 * spare + 8;
@@ -78,12 +102,40 @@ export function EventList({ entries, runs, rows, selected, onSelect, onOpen }: P
   while (first > 0 && rows.at(first)?.type === "filler") first--;
   const active = selectedRow !== undefined && selectedRow >= shown.first && selectedRow < shown.last;
   const sticky = rows.headOf(Math.floor(scroll.top / rowHeight));
+  const day = dayClock();
+  const around = useMemo<Around>(
+    () => ({
+      entries,
+      runs,
+      selected,
+      day,
+      total: rows.events.length,
+      approvalOf: (callId) => approvalsOf(own).of(entries, own, callId),
+      placeOf: (index) => rows.placeOf(index),
+    }),
+    [entries, own, runs, rows, selected, day],
+  );
+  // A row that was there and is the same is not made again.
+  const made = useRef<{ around: Around; slots: number; nodes: Map<number, ComponentChild> } | null>(null);
+  const before = made.current?.around === around && made.current.slots === slots ? made.current.nodes : undefined;
+  const nodes = new Map<number, ComponentChild>();
+  made.current = { around, slots, nodes };
+  const node = ({ row, at }: Placed) => {
+    const style = { height: `${rowHeight * (row.type === "outcome" ? row.lines : 1)}px`, transform: `translateY(${at * rowHeight}px)` };
+    const same = before?.get(at) ?? rowNode(row, at % slots, style, around);
+    nodes.set(at, same);
+    return same;
+  };
   return (
     <div class="list-box">
-      {sticky && (
-        <div class="list-sticky" aria-hidden="true">
-          <Head row={sticky} runs={runs} />
-        </div>
+      {useMemo(
+        () =>
+          sticky && (
+            <div class="list-sticky" aria-hidden="true">
+              <Head row={sticky} runs={runs} />
+            </div>
+          ),
+        [sticky, runs],
       )}
       <div
         class="list"
@@ -95,32 +147,18 @@ export function EventList({ entries, runs, rows, selected, onSelect, onOpen }: P
         aria-describedby="list-outcomes"
         aria-activedescendant={active ? `event-${selected}` : undefined}
         onKeyDown={onKeyDown}
+        onClick={onClick}
       >
         <div class="list-space" role="presentation" style={{ height: `${rows.count * rowHeight}px` }}>
           {groups(rows, first, shown.last).map((group) => (
             <div key={group.key} role="group" aria-label={group.label}>
-              {group.rows.map(({ row, at }) => (
-                <div key={at % slots} class="list-slot" role="presentation" style={{ height: `${rowHeight * (row.type === "outcome" ? row.lines : 1)}px`, transform: `translateY(${at * rowHeight}px)` }}>
-                  {row.type === "event" ? (
-                    <Event
-                      entry={entries[row.index]}
-                      index={row.index}
-                      selected={row.index === selected}
-                      position={(rows.placeOf(row.index) ?? 0) + 1}
-                      total={rows.events.length}
-                      onSelect={onSelect}
-                    />
-                  ) : (
-                    <div aria-hidden="true">{row.type === "outcome" ? <Outcome run={runs.get(row.uid)} /> : <Head row={row} runs={runs} />}</div>
-                  )}
-                </div>
-              ))}
+              {group.rows.map(node)}
             </div>
           ))}
         </div>
       </div>
       <p class="visually-hidden" id="list-outcomes">
-        {outcomes(rows, runs)}
+        {useMemo(() => outcomes(rows, runs), [rows, runs])}
       </p>
     </div>
   );
@@ -139,10 +177,15 @@ function outcomes(rows: Rows, runs: ReadonlyMap<string, Run>): string {
     .join(" ");
 }
 
+interface Placed {
+  row: Exclude<Row, { type: "filler" }>;
+  at: number;
+}
+
 interface Group {
   key: string;
   label: string;
-  rows: { row: Exclude<Row, { type: "filler" }>; at: number }[];
+  rows: Placed[];
 }
 
 /** groups puts the rows in view into those of one run each, so that a screen reader hears the run's name. */
@@ -158,78 +201,4 @@ function groups(rows: Rows, first: number, last: number): Group[] {
     out.at(-1)?.rows.push({ row, at });
   }
   return out;
-}
-
-type Titled = Exclude<HeadRow, { type: "outcome" }>;
-
-function headLabel(row: Titled): string {
-  if (row.type === "untimed") return noTime;
-  return row.uid === "" ? "Events without a run" : `Run ${row.name || row.uid}`;
-}
-
-function Head({ row, runs }: { row: Titled; runs: ReadonlyMap<string, Run> }) {
-  const run = row.type === "run" ? runs.get(row.uid) : undefined;
-  return (
-    <div class={`list-head${row.type === "untimed" ? " untimed" : ""}`}>
-      <b>{headLabel(row)}</b>
-      {run && run.status !== "succeeded" && <span class={`chip ${chipOf(run)}`}>{runStatus(run)}</span>}
-      <span class="muted">{run ? runSummary(run) : plural(row.events, "event")}</span>
-    </div>
-  );
-}
-
-function chipOf(run: Run): string {
-  return run.status === "running" ? "live" : run.status === "failed" ? "bad" : "";
-}
-
-/** Outcome says in the run's own words why it did not succeed. */
-function Outcome({ run }: { run: Run | undefined }) {
-  return (
-    <div class={`list-outcome ${run?.status ?? ""}`} title={run?.message}>
-      {run?.message}
-    </div>
-  );
-}
-
-interface EventProps {
-  entry: Entry | undefined;
-  index: number;
-  selected: boolean;
-  position: number;
-  total: number;
-  onSelect: (index: number) => void;
-}
-
-function Event({ entry, index, selected, position, total, onSelect }: EventProps) {
-  const kind = entry && kindOf(entry);
-  if (!entry || !kind) return null;
-  const took = durationOf(entry);
-  const severity = severityOf(entry);
-  const purpose = purposeLabel(entry);
-  return (
-    <div
-      id={`event-${index}`}
-      class={`event is-${severity}`}
-      role="option"
-      aria-selected={selected}
-      aria-posinset={position}
-      aria-setsize={total}
-      onClick={() => onSelect(index)}
-    >
-      <span class="event-number">#{entry.sequence}</span>
-      <span class="event-time">{entry.capturedAt === undefined ? noTime : time(entry.startedAt ?? entry.capturedAt, dayClock())}</span>
-      <span class="event-kind">
-        <Glyph kind={kind} />
-        {kindLabels[kind]}
-      </span>
-      <span class="event-title" title={entry.title}>
-        {entry.title}
-        {entry.server && <span class="muted"> · {entry.server}</span>}
-      </span>
-      {purpose !== "" && <span class="chip purpose">{purpose}</span>}
-      {severity !== "normal" && <span class="event-status">{entry.status}</span>}
-      <span class="event-tokens">{tokens(entry.usage)}</span>
-      <span class="event-duration">{took === null ? "" : duration(took)}</span>
-    </div>
-  );
 }

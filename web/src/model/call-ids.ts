@@ -14,7 +14,7 @@ export class CallIds {
   private seen = 0;
 
   /** having are the entries of a list, the same one each time but for what was added to it, whose call ID has a word. */
-  having(entries: readonly Entry[], list: readonly number[], word: string): ReadonlySet<number> {
+  having(entries: readonly Entry[], list: readonly number[], word: string): Set<number> {
     this.grow(entries, list);
     const found = new Set<number>();
     for (const { text, starts, indexes } of this.parts) {

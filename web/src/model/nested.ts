@@ -32,9 +32,3 @@ export function executionsOf({ nested = [] }: Pick<ToolContent, "nested">): Exec
   }
   return [...out].map(([attempt, calls]) => ({ attempt, calls }));
 }
-
-/** cutFrom is the size in bytes of all the text of a result of which there is only the beginning; null when nothing was cut. */
-export function cutFrom({ result }: Pick<ToolContent, "result">): number | null {
-  const whole = (result?.details as { whole?: { size?: unknown } } | undefined)?.whole;
-  return typeof whole?.size === "number" ? whole.size : null;
-}

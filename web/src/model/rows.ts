@@ -1,4 +1,5 @@
 import type { Entry, Run } from "../api/schema";
+import { approvalsOf } from "./approvals";
 import { callIdsOf } from "./call-ids";
 import { kinds, type Kind } from "./kind";
 import { textsOf } from "./texts";
@@ -217,6 +218,7 @@ function matcher(entries: readonly Entry[], list: readonly number[], search: str
     // By a text's number, once it was looked at.
     const found: boolean[] = [];
     const called = callIdsOf(list).having(entries, list, word);
+    approvalsOf(list).having(entries, list, word, called);
     const numbered = /^#?\d+$/.test(word);
     return (index: number, kind: Kind): boolean => {
       const number = texts.numberOf(entries, index, kind);

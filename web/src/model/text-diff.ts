@@ -1,4 +1,4 @@
-import { diffArrays } from "diff/lib/diff/array.js";
+import { type Change, changesOf } from "./changes";
 
 /** A line of a comparison of two texts. A fold stands for lines that are the same in both. */
 export type DiffLine =
@@ -25,23 +25,22 @@ const around = 3;
 /** diffText compares two texts line by line, and word by word within changed lines; null when that would take too long. */
 export function diffText(before: string, after: string): DiffLine[] | null {
   if (before.length + after.length > longest) return null;
-  const changes = diffArrays(split(before), split(after), { maxEditLength: mostLines });
-  if (changes === undefined) return null;
+  const changes = changesOf(split(before), split(after), mostLines);
+  if (changes === null) return null;
   let left = allBlocks;
   const lines: DiffLine[] = [];
   for (let i = 0; i < changes.length; i++) {
     const change = changes[i];
     const next = changes[i + 1];
     if (!change) continue;
-    if (change.removed && next?.added) {
+    if (change.kind === "removed" && next?.kind === "added") {
       const size = sizeOf(change.value) + sizeOf(next.value);
       left -= size;
       lines.push(...within(change.value, next.value, size <= longestBlock && left >= 0));
       i++;
       continue;
     }
-    const kind = change.added ? "added" : change.removed ? "removed" : "same";
-    for (const text of change.value) lines.push({ kind, parts: [{ text, changed: false }] });
+    for (const text of change.value) lines.push({ kind: change.kind, parts: [{ text, changed: false }] });
   }
   return fold(lines);
 }
@@ -57,21 +56,21 @@ function wordsOf(lines: readonly string[]): string[] {
 
 /** within shows lines that took each other's place, and what differs in them where the rest is alike. */
 function within(before: readonly string[], after: readonly string[], byWord: boolean): DiffLine[] {
-  const words = byWord ? diffArrays(wordsOf(before), wordsOf(after), { maxEditLength: mostWords }) : undefined;
-  const alike = words?.some((word) => !word.added && !word.removed && word.value.join("").trim() !== "") ?? false;
+  const words = byWord ? changesOf(wordsOf(before), wordsOf(after), mostWords) : null;
+  const alike = words?.some((word) => word.kind === "same" && word.value.join("").trim() !== "") ?? false;
   const lines = (kind: "removed" | "added", texts: readonly string[]): DiffLine[] =>
-    words === undefined || !alike
+    words === null || !alike
       ? texts.map((text) => ({ kind, parts: [{ text, changed: false }] }))
-      : byLine(words.filter((word) => (kind === "removed" ? !word.added : !word.removed))).map((parts) => ({ kind, parts }));
+      : byLine(words.filter((word) => word.kind === kind || word.kind === "same")).map((parts) => ({ kind, parts }));
   return [...lines("removed", before), ...lines("added", after)];
 }
 
-function byLine(words: readonly { value: string[]; added: boolean; removed: boolean }[]): DiffPart[][] {
+function byLine(words: readonly Change[]): DiffPart[][] {
   const lines: DiffPart[][] = [[]];
   for (const word of words) {
     word.value.join("").split("\n").forEach((text, i) => {
       if (i > 0) lines.push([]);
-      if (text !== "") lines.at(-1)?.push({ text, changed: word.added || word.removed });
+      if (text !== "") lines.at(-1)?.push({ text, changed: word.kind !== "same" });
     });
   }
   return lines;

@@ -6,6 +6,7 @@ import { follow, link } from "../navigation";
 import { nothingSelected } from "../route";
 import { useResource } from "../resource";
 import { Frame } from "../ui/frame";
+import { Shown } from "../ui/image";
 import { Content, roleLabel } from "../ui/message";
 import { Notices } from "../ui/notices";
 import { dayClock } from "../ui/preferences";
@@ -179,7 +180,13 @@ function Item({ item, namespace, name, agent, wanted }: ItemProps) {
           </a>
         )}
       </p>
-      {item.message ? <Body item={item} /> : <p class="unavailable">{item.unavailable ?? "The message is not there."}</p>}
+      {item.message ? (
+        <Shown.Provider value={item.entryId === undefined ? null : { namespace, name, id: item.entryId }}>
+          <Body item={item} />
+        </Shown.Provider>
+      ) : (
+        <p class="unavailable">{item.unavailable ?? "The message is not there."}</p>
+      )}
     </li>
   );
 }

@@ -24,6 +24,8 @@ interface Props {
   onOpen: () => void;
 }
 
+const none: readonly number[] = [];
+
 /** EventsPane lists one agent's events below the filters that choose among them. */
 export function EventsPane({ width, loaded, agent, rows, selected, selection, search, change, onAgent, onClear, onSelect, onOpen }: Props) {
   const runs = useMemo(() => [...loaded.runs.values()].filter((run) => run.agent === agent), [loaded, agent]);
@@ -51,7 +53,7 @@ export function EventsPane({ width, loaded, agent, rows, selected, selection, se
         onClear={onClear}
       />
       {rows.count > 0 ? (
-        <EventList entries={loaded.entries} runs={loaded.runs} rows={rows} selected={selected} onSelect={onSelect} onOpen={onOpen} />
+        <EventList entries={loaded.entries} own={loaded.byAgent.get(agent) ?? none} runs={loaded.runs} rows={rows} selected={selected} onSelect={onSelect} onOpen={onOpen} />
       ) : (
         <Nothing rows={rows} onClear={onClear} />
       )}

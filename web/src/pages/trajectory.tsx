@@ -6,6 +6,7 @@ import { Pane as Details } from "../details/pane";
 import { kindLabels, kindOf } from "../model/kind";
 import { rowsOf, type Rows } from "../model/rows";
 import type { Loaded } from "../model/trajectory";
+import { waitsFor } from "../model/waiting";
 import { go, replace } from "../navigation";
 import { onSignIn } from "../resource";
 import type { Route, Selection } from "../route";
@@ -114,13 +115,18 @@ function begun(loaded: Loaded): boolean {
 
 function Remarks({ reader, notices }: { reader: Reader; notices: readonly string[] }) {
   const loaded = reader.loaded.value;
-  const running = [...(loaded?.runs.values() ?? [])].filter((run) => run.status === "running");
+  const underWay = [...(loaded?.runs.values() ?? [])].filter((run) => run.status === "running");
+  const running = underWay.filter((run) => loaded === null || waitsFor(loaded, run) === "");
   const remarks = [...notices];
   if (reader.remark.value !== "") remarks.push(reader.remark.value);
   if (loaded !== null && loaded.realTime.adjusted > 0) remarks.push(loaded.realTime.message);
   if (running.length > 0) {
     const names = running.map((run) => run.name ?? run.uid).join(", ");
     remarks.push(`${running.length === 1 ? "Run" : "Runs"} ${names} ${running.length === 1 ? "is" : "are"} still executing. Unfinished requests have no final response.`);
+  }
+  for (const run of underWay) {
+    const what = loaded === null ? "" : waitsFor(loaded, run);
+    if (what !== "") remarks.push(`Run ${run.name ?? run.uid} waits for ${what}.`);
   }
   return (
     <>
@@ -175,7 +181,8 @@ function Panes({ namespace, name, loaded, selection, onRefresh, onClose, onHelp 
   const latest = useRef(change);
   latest.current = change;
   const clear = () => change({ types: null, run: null, search: "" }, replace);
-  const onAgent = (next: string) => change({ agent: next === loaded.agents[0]?.id ? null : next, run: null });
+  // Without a name in the address the agent is that of the selected event.
+  const onAgent = (next: string) => change({ agent: next === agentOf(loaded, { ...selection, agent: null }) ? null : next, run: null });
   const select = (index: number) => {
     const entry = loaded.entries[index];
     if (!entry || entry.id === selection.event) return;

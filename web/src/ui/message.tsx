@@ -1,12 +1,19 @@
 import type { Block, Message } from "../api/schema";
-import { bytes, shortDigest } from "../model/format";
 import { Fold } from "./fold";
+import { Image } from "./image";
 import { Json } from "./json";
 import { Prose } from "./prose";
 import { Text } from "./text";
 
+interface Props {
+  message: Message;
+  openReasoning?: boolean;
+  /** Which message of a model input it is. */
+  index?: number;
+}
+
 /** Content shows what a message holds, block by block in its order. */
-export function Content({ message, openReasoning = false }: { message: Message; openReasoning?: boolean }) {
+export function Content({ message, openReasoning = false, index }: Props) {
   const content = message.content;
   const mono = message.role === "toolResult";
   if (content === undefined) return <Json value={message} />;
@@ -15,7 +22,7 @@ export function Content({ message, openReasoning = false }: { message: Message; 
   return (
     <>
       {content.map((block, i) => (
-        <Part key={i} block={block} mono={mono} openReasoning={openReasoning} />
+        <Part key={i} block={block} mono={mono} openReasoning={openReasoning} message={index} at={i} />
       ))}
     </>
   );
@@ -30,7 +37,15 @@ function Empty() {
   return <p class="muted">No content.</p>;
 }
 
-function Part({ block, mono, openReasoning }: { block: Block; mono: boolean; openReasoning: boolean }) {
+interface PartProps {
+  block: Block;
+  mono: boolean;
+  openReasoning: boolean;
+  message: number | undefined;
+  at: number;
+}
+
+function Part({ block, mono, openReasoning, message, at }: PartProps) {
   switch (block.type) {
     case "text":
       if (block.text === undefined) break;
@@ -47,16 +62,7 @@ function Part({ block, mono, openReasoning }: { block: Block; mono: boolean; ope
         </div>
       );
     case "image":
-      return (
-        <p class="image">
-          Image, {block.mediaType ?? "of unknown type"}
-          {block.ref && (
-            <>
-              , {bytes(block.ref.size)}, <code title={block.ref.digest}>{shortDigest(block.ref.digest)}</code>
-            </>
-          )}
-        </p>
-      );
+      return <Image block={block} message={message} at={at} />;
   }
   // A structure that is not known here keeps its JSON.
   return (
