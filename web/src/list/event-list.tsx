@@ -25,7 +25,7 @@ interface Props {
 const rowHeight = matchMedia("(pointer: coarse)").matches ? 44 : 28;
 const spare = 4;
 /** For how many milliseconds after a step the list counts as moving. */
-const rest = 150;
+const rest = 600;
 
 /** EventList shows one agent's events as rows of one height, of which only those in view exist. */
 export function EventList({ entries, own, runs, rows, selected, onSelect, onOpen }: Props) {
