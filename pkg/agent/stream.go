@@ -40,42 +40,79 @@ func (f *feed) take() []provider.Delta {
 	return out
 }
 
-// stream sends the request and stores the increments of its response as they come. The response is read in a goroutine
-// of its own, so that a log that is away delays only what is stored. It is broken off when another worker has taken the
-// run over.
+// stream sends the request and stores the increments of its response as they come. They are stored in a goroutine of
+// their own, so that a log that is away delays nothing else; it begins with the first one, for most of the time a run waits
+// for that. The response is broken off when another worker has taken the run over.
 func (c *call) stream(ctx context.Context, request provider.Request) (provider.Response, error) {
-	var response provider.Response
-	var err error
-	var fault *Panic
-	deltas, done := newFeed(), make(chan struct{})
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() {
-		defer close(done)
-		fault = caught(func() {
-			response, err = c.ask(reading, request, deltas.add)
-		})
-	}()
-	pause := time.NewTimer(runevent.MaxMerge)
-	defer pause.Stop()
-	for open := true; open; {
-		select {
-		case <-pause.C: // nothing comes that what is held could be merged with
-			c.store(ctx, c.increments.Flush())
-		case <-deltas.ready:
-			pause.Reset(runevent.MaxMerge)
-		case <-done:
-			open = false
-		}
-		for _, d := range deltas.take() {
-			c.delta(ctx, d)
-		}
-		if errors.Is(c.saveErr, runevent.ErrFenced) {
-			stop()
-		}
+	saver := &saver{call: c, ctx: ctx, stop: stop, deltas: newFeed(), read: make(chan struct{}), done: make(chan struct{})}
+	var response provider.Response
+	var err error
+	fault := caught(func() { response, err = c.ask(reading, request, saver.add) })
+	if saving := saver.finish(); fault == nil {
+		fault = saving
 	}
 	if fault != nil {
 		panic(fault)
 	}
 	return response, err
+}
+
+// saver stores the increments of one response beside the goroutine that reads it, whose add and finish are.
+type saver struct {
+	call *call
+	ctx  context.Context //nolint:containedctx // lives for one call
+	// stop ends the reading.
+	stop   func()
+	deltas *feed
+	// begun says that the goroutine was started. read is closed when no more comes, done when all is stored.
+	begun      bool
+	read, done chan struct{}
+	fault      *Panic
+}
+
+func (s *saver) add(d provider.Delta) {
+	s.deltas.add(d)
+	if s.begun {
+		return
+	}
+	s.begun = true
+	go func() {
+		defer close(s.done)
+		if s.fault = caught(s.save); s.fault != nil {
+			s.stop()
+		}
+	}()
+}
+
+// finish waits until everything that came is stored, and returns what the storing panicked with.
+func (s *saver) finish() *Panic {
+	if !s.begun {
+		return nil
+	}
+	close(s.read)
+	<-s.done
+	return s.fault
+}
+
+func (s *saver) save() {
+	pause := time.NewTimer(runevent.MaxMerge)
+	defer pause.Stop()
+	for open := true; open; {
+		select {
+		case <-pause.C: // nothing comes that what is held could be merged with
+			s.call.store(s.ctx, s.call.increments.Flush())
+		case <-s.deltas.ready:
+			pause.Reset(runevent.MaxMerge)
+		case <-s.read:
+			open = false
+		}
+		for _, d := range s.deltas.take() {
+			s.call.delta(s.ctx, d)
+		}
+		if errors.Is(s.call.saveErr, runevent.ErrFenced) {
+			s.stop()
+		}
+	}
 }

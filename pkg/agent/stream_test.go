@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,13 +143,31 @@ func TestPauseInAResponse(t *testing.T) {
 	})
 }
 
-// TestPanicAside lets a model adapter and a tool panic, each in its own goroutine: the goroutine of the run panics with
-// it, where the worker catches it, and the process goes on.
+// panickingLog panics at the increments of responses.
+type panickingLog struct{ runevent.Log }
+
+func (l *panickingLog) Append(ctx context.Context, stream runevent.Stream, expect runevent.Head, raw []byte) (runevent.Head, error) {
+	if strings.Contains(string(raw), `"type":"body"`) {
+		panic("boom")
+	}
+	return l.Log.Append(ctx, stream, expect, raw)
+}
+
+// TestPanicAside lets a model adapter, the log and a tool panic, the latter two in goroutines beside the run's: its own panics
+// with it, where the worker catches it, and the process goes on.
 func TestPanicAside(t *testing.T) {
 	cases := map[string]func(w *world){
 		"a model": func(w *world) {
 			w.model.replies = []reply{func(context.Context, provider.Request, func(provider.Delta)) (provider.Response, error) {
 				panic("boom")
+			}}
+		},
+		"the storing of a response": func(w *world) {
+			w.log = &panickingLog{Log: w.log}
+			w.model.replies = []reply{func(ctx context.Context, _ provider.Request, onDelta func(provider.Delta)) (provider.Response, error) {
+				onDelta(provider.Delta{Kind: provider.DeltaText, Text: "word ", ResponseID: "r"})
+				<-ctx.Done() // nobody needs the rest
+				return provider.Response{}, &provider.Error{Class: provider.ClassCancelled, Dispatched: true, Err: ctx.Err()}
 			}}
 		},
 		"one of two tools at once": func(w *world) {

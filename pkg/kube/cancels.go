@@ -25,9 +25,9 @@ type Cancels struct {
 }
 
 type watch struct {
-	item   worker.Item
-	causes chan error
-	sent   bool
+	item worker.Item
+	end  func(error)
+	sent bool
 }
 
 // NewCancels registers with the cache. Watch works before the cache has synced; causes then come with the sync.
@@ -56,13 +56,13 @@ func NewCancels(ctx context.Context, informers ctrlcache.Cache) (*Cancels, error
 }
 
 // Watch implements worker.Cancels.
-func (c *Cancels) Watch(item worker.Item) (<-chan error, func()) {
-	w := &watch{item: item, causes: make(chan error, 1)}
+func (c *Cancels) Watch(item worker.Item, end func(error)) (stop func()) {
+	w := &watch{item: item, end: end}
 	c.mu.Lock()
 	c.watches[item.RunUID] = w
 	c.mu.Unlock()
 	c.look(item)
-	return w.causes, func() {
+	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.watches[item.RunUID] == w {
@@ -133,7 +133,7 @@ func (c *Cancels) endSession(namespace, uid string) {
 	defer c.mu.Unlock()
 	for _, w := range c.watches {
 		if w.item.Namespace == namespace && w.item.SessionUID == uid {
-			w.end(agent.ErrSessionDeleted)
+			w.tell(agent.ErrSessionDeleted)
 		}
 	}
 }
@@ -142,14 +142,15 @@ func (c *Cancels) end(runUID string, cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if w := c.watches[runUID]; w != nil {
-		w.end(cause)
+		w.tell(cause)
 	}
 }
 
-func (w *watch) end(cause error) {
+// tell needs the lock: after a watch was stopped nobody tells it anything.
+func (w *watch) tell(cause error) {
 	if w.sent {
 		return
 	}
 	w.sent = true
-	w.causes <- cause
+	w.end(cause)
 }

@@ -149,13 +149,13 @@ func TestCancels(t *testing.T) {
 		}
 		t.Run(name+", before", func(t *testing.T) {
 			cancels, _ := newCancels(t, tc.object)
-			causes, stop := cancels.Watch(watched)
+			causes, stop := follow(cancels, watched)
 			defer stop()
 			check(t, causes)
 		})
 		t.Run(name+", after", func(t *testing.T) {
 			cancels, handler := newCancels(t)
-			causes, stop := cancels.Watch(watched)
+			causes, stop := follow(cancels, watched)
 			defer stop()
 			handler.OnAdd(tc.object, false)
 			handler.OnUpdate(tc.object, tc.object)
@@ -179,7 +179,7 @@ func TestCancelsOfWhatIsGone(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			cancels, handler := newCancels(t)
-			causes, stop := cancels.Watch(watched)
+			causes, stop := follow(cancels, watched)
 			defer stop()
 			handler.OnDelete(tc.object)
 			select {
@@ -200,7 +200,7 @@ func TestCancelsOfWhatIsGone(t *testing.T) {
 func TestCancelsSendOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cancels, handler := newCancels(t)
-		causes, stop := cancels.Watch(watched)
+		causes, stop := follow(cancels, watched)
 		cancelled := watchedRun(func(r *api.AgentRun) { r.Spec.Cancel = true })
 		for range 3 {
 			handler.OnUpdate(cancelled, cancelled)
@@ -225,8 +225,8 @@ func TestCancelsSendOnce(t *testing.T) {
 // TestReleaseOfAnEarlierWatch leaves the later watch of the same run in place.
 func TestReleaseOfAnEarlierWatch(t *testing.T) {
 	cancels, handler := newCancels(t)
-	_, earlier := cancels.Watch(watched)
-	causes, later := cancels.Watch(watched)
+	_, earlier := follow(cancels, watched)
+	causes, later := follow(cancels, watched)
 	defer later()
 	earlier()
 	cancelled := watchedRun(func(r *api.AgentRun) { r.Spec.Cancel = true })
@@ -249,7 +249,7 @@ func TestCancelsAtOnce(t *testing.T) {
 		uid := fmt.Sprintf("run-%d", i)
 		watching := make(chan struct{})
 		group.Go(func() {
-			causes, stop := cancels.Watch(worker.Item{Namespace: "ns", RunUID: uid, RunName: "r", SessionUID: "session-uid", SessionName: "chat"})
+			causes, stop := follow(cancels, worker.Item{Namespace: "ns", RunUID: uid, RunName: "r", SessionUID: "session-uid", SessionName: "chat"})
 			defer stop()
 			close(watching)
 			if got := <-causes; !errors.Is(got, agent.ErrCancelled) {
@@ -266,4 +266,10 @@ func TestCancelsAtOnce(t *testing.T) {
 	if len(cancels.watches) != 0 {
 		t.Errorf("%d watches are left", len(cancels.watches))
 	}
+}
+
+// follow watches a run and returns a channel that gets the cause of its end.
+func follow(c *Cancels, item worker.Item) (<-chan error, func()) {
+	causes := make(chan error, 2) // a second one is noticed
+	return causes, c.Watch(item, func(cause error) { causes <- cause })
 }

@@ -71,9 +71,9 @@ type Source interface {
 	Load(ctx context.Context, item Item) (Job, error)
 }
 
-// Cancels tells when a run is to end before its time. The channel gets at most one cause (agent.ErrCancelled,
-// agent.ErrSessionDeleted, or an *agent.Failure for a run whose resource shows it as ended), at once if it holds already;
-// stop releases it.
+// Cancels tells when a run is to end before its time. Watch calls end at most once with the cause (agent.ErrCancelled,
+// agent.ErrSessionDeleted, or an *agent.Failure for a run whose resource shows it as ended): before it returns if that holds
+// already, else from another goroutine, which end must not keep waiting. After stop has returned end is not called.
 type Cancels interface {
-	Watch(item Item) (causes <-chan error, stop func())
+	Watch(item Item, end func(cause error)) (stop func())
 }

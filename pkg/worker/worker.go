@@ -154,51 +154,57 @@ func (w *Worker) drain(handBack context.CancelCauseFunc) {
 	<-done
 }
 
-// handle executes one item while others keep it held and watch for a cancel.
+// handle executes one item, which is kept held and may be cancelled meanwhile. Neither takes a goroutine that waits: there
+// are many runs, and most of the time each waits for its model.
 func (w *Worker) handle(parent context.Context, h *held) {
 	item := h.current().Item()
 	logger := w.Logger.With("namespace", item.Namespace, "run", item.RunName, "session", item.SessionName)
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	holding, stop := context.WithCancel(context.WithoutCancel(parent))
-	defer stop()
-	var watching sync.WaitGroup
-	watching.Go(func() { w.hold(holding, h, logger) })
-	watching.Go(func() { w.watch(holding, cancel, item, logger) })
+	letGo := w.hold(context.WithoutCancel(parent), h, logger)
+	release := w.Cancels.Watch(item, func(cause error) {
+		logger.Info("run is ending early", "cause", cause)
+		cancel(cause)
+	})
 	result, err := w.execute(parent, ctx, item)
-	stop()
-	watching.Wait()
+	release()
+	letGo()
 	w.settle(parent, w.release(h), result, err, logger)
 }
 
-// hold extends the item until ctx ends.
-func (w *Worker) hold(ctx context.Context, h *held, logger *slog.Logger) {
-	beat := time.NewTicker(w.Options.Heartbeat)
-	defer beat.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-beat.C:
+// hold extends the item every Heartbeat until it is let go of, which waits for an extension that is under way.
+func (w *Worker) hold(ctx context.Context, h *held, logger *slog.Logger) (letGo func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var mu sync.Mutex // held while the item is extended, and to set beat
+	var beat *time.Timer
+	mu.Lock()
+	defer mu.Unlock()
+	beat = time.AfterFunc(w.Options.Heartbeat, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		next := time.Now().Add(w.Options.Heartbeat)
+		w.extend(ctx, h, logger)
+		if ctx.Err() == nil {
+			beat.Reset(time.Until(next))
 		}
-		bounded, cancel := context.WithTimeout(ctx, w.Options.Heartbeat)
-		err := h.current().InProgress(bounded)
+	})
+	return func() {
 		cancel()
-		if err != nil && ctx.Err() == nil {
-			logger.Warn("work item not extended", "error", err)
-		}
+		mu.Lock()
+		defer mu.Unlock()
+		beat.Stop()
 	}
 }
 
-// watch passes a cancel on to the run until ctx ends.
-func (w *Worker) watch(ctx context.Context, cancel context.CancelCauseFunc, item Item, logger *slog.Logger) {
-	causes, release := w.Cancels.Watch(item)
-	defer release()
-	select {
-	case <-ctx.Done():
-	case cause := <-causes:
-		logger.Info("run is ending early", "cause", cause)
-		cancel(cause)
+// extend tells the queue that the run is at work.
+func (w *Worker) extend(ctx context.Context, h *held, logger *slog.Logger) {
+	if ctx.Err() != nil {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, w.Options.Heartbeat)
+	defer cancel()
+	if err := h.current().InProgress(bounded); err != nil && ctx.Err() == nil {
+		logger.Warn("work item not extended", "error", err)
 	}
 }
 

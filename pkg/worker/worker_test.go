@@ -3,6 +3,8 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,8 +90,8 @@ func TestSettle(t *testing.T) {
 				if got := b.last("u1").Type; got != tc.event {
 					t.Errorf("last event %q, want %q", got, tc.event)
 				}
-				if b.watches != 0 || b.worker.Running() != 0 {
-					t.Errorf("%d watches and %d runs are left", b.watches, b.worker.Running())
+				if len(b.ends) != 0 || b.worker.Running() != 0 {
+					t.Errorf("%d watches and %d runs are left", len(b.ends), b.worker.Running())
 				}
 			})
 		})
@@ -199,6 +201,30 @@ func TestHeartbeat(t *testing.T) {
 		if diff := cmp.Diff([]string{"ack"}, d.fate()); diff != "" {
 			t.Errorf("item (-want +got):\n%s", diff)
 		}
+	})
+}
+
+// TestWaitingRunsTakeOneGoroutine holds a run that waits for its model to the goroutine that executes it: workers have many.
+func TestWaitingRunsTakeOneGoroutine(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		const runs = 12
+		b.worker.Options.MaxConcurrentRuns = runs
+		b.model = func(ctx context.Context, _ string) error { return sleep(ctx, 25*time.Second) }
+		stop := b.start()
+		b.pass(time.Second)
+		before := runtime.NumGoroutine()
+		for n := range runs {
+			b.put(fmt.Sprintf("u%d", n))
+		}
+		b.pass(15 * time.Second) // past the first heartbeat
+		if running := b.worker.Running(); running != runs {
+			t.Errorf("%d runs are executed, want %d", running, runs)
+		}
+		if more := runtime.NumGoroutine() - before; more > runs {
+			stacks := make([]byte, 1<<16)
+			t.Errorf("%d goroutines for %d runs:\n%s", more, runs, stacks[:runtime.Stack(stacks, true)])
+		}
+		stop()
 	})
 }
 

@@ -34,14 +34,14 @@ type bench struct {
 	// load replaces the source, model the answer of the model.
 	load  func(ctx context.Context, item Item) (Job, error)
 	model func(ctx context.Context, run string) error
-	// causes are the channels of the watched runs.
-	causes  map[string]chan error
-	watches int
+	// ends are what the watched runs are ended with, causes what came before they were watched.
+	ends   map[string]func(error)
+	causes map[string]error
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t: t, log: memlog.New(), items: make(chan *delivery, 16), causes: map[string]chan error{}}
+	b := &bench{t: t, log: memlog.New(), items: make(chan *delivery, 16), ends: map[string]func(error){}, causes: map[string]error{}}
 	ids := 0
 	b.worker = &Worker{
 		Options: Options{ID: "w1", MaxConcurrentRuns: 4, Heartbeat: 10 * time.Second, DrainTimeout: 20 * time.Second, RetryDelay: 2 * time.Second},
@@ -101,24 +101,26 @@ func (b *bench) Fetch(ctx context.Context) (Delivery, error) {
 }
 
 // Watch implements Cancels.
-func (b *bench) Watch(item Item) (<-chan error, func()) {
+func (b *bench) Watch(item Item, end func(error)) func() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.watches++
-	if b.causes[item.RunUID] == nil {
-		b.causes[item.RunUID] = make(chan error, 1)
+	b.ends[item.RunUID] = end
+	if cause := b.causes[item.RunUID]; cause != nil {
+		delete(b.causes, item.RunUID)
+		end(cause)
 	}
-	return b.causes[item.RunUID], func() { b.mu.Lock(); defer b.mu.Unlock(); b.watches-- }
+	return func() { b.mu.Lock(); defer b.mu.Unlock(); delete(b.ends, item.RunUID) }
 }
 
-// cancel sends a cause to a run, also before it is watched.
+// cancel ends a run with a cause, also before it is watched.
 func (b *bench) cancel(uid string, cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.causes[uid] == nil {
-		b.causes[uid] = make(chan error, 1)
+	if end := b.ends[uid]; end != nil {
+		end(cause)
+		return
 	}
-	b.causes[uid] <- cause
+	b.causes[uid] = cause
 }
 
 // Load implements Source.
