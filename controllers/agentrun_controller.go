@@ -39,6 +39,7 @@ type AgentRunReconciler struct {
 	Heads     *Heads
 	Admission *Admission
 	Health    *Health
+	Pruning   *Pruning
 	Events    events.EventRecorder
 	// Refused is told of each run that ended without having begun.
 	Refused func(reason string)
@@ -81,6 +82,10 @@ func (r *AgentRunReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	requeue, err := r.report(ctx, run, facts, decision)
 	if err != nil {
 		return resultOf(err)
+	}
+	if decision.remove {
+		requeue = r.Pruning.turn(req.NamespacedName, facts.now)
+		decision.remove = requeue == 0
 	}
 	if err := r.act(ctx, run, facts, decision); err != nil {
 		return resultOf(err)
@@ -311,6 +316,7 @@ func (r *AgentRunReconciler) remember(run *api.AgentRun, n note) {
 // forget drops what is known of a run that is gone.
 func (r *AgentRunReconciler) forget(name types.NamespacedName) {
 	r.Admission.Done(name)
+	r.Pruning.forget(name)
 	r.written.forget(name)
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -38,6 +39,8 @@ type AgentSessionReconciler struct {
 	Heads  *Heads
 	Health *Health
 	Purger *Purger
+	// Pruning spreads the deletions of ended runs.
+	Pruning *Pruning
 	// Estimates measures idle sessions.
 	Estimates *Estimates
 	Events    events.EventRecorder
@@ -74,6 +77,7 @@ func (r *AgentSessionReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		return resultOf(err)
 	}
 	decision := decideSession(facts)
+	r.prune(&decision, facts.now)
 	// The finalizer is there before the status says that runs can start.
 	if err := r.act(ctx, owner, facts, decision); err != nil {
 		return resultOf(err)
@@ -113,6 +117,17 @@ func (r *AgentSessionReconciler) observe(ctx context.Context, owner *api.AgentSe
 	}
 	facts.estimate = r.Estimates.Get(mainStream(owner), owner, facts.provider, configMaps, facts.log)
 	return facts, nil
+}
+
+// prune leaves of the runs that are to be deleted those whose turn it is.
+func (r *AgentSessionReconciler) prune(d *sessionDecision, now time.Time) {
+	d.expired = slices.DeleteFunc(d.expired, func(run *api.AgentRun) bool {
+		wait := r.Pruning.turn(client.ObjectKeyFromObject(run), now)
+		if wait > 0 && (d.requeue <= 0 || wait < d.requeue) {
+			d.requeue = wait
+		}
+		return wait > 0
+	})
 }
 
 // provider reads a provider that the session names; nil when there is none.

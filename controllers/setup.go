@@ -121,10 +121,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, opt Options) error {
 	if err := w.approvals(mgr, approvals); err != nil {
 		return err
 	}
+	pruning := &Pruning{}
 	return w.controllers(mgr, providers, &AgentRunReconciler{
-		Client: mgr.GetClient(), Heads: heads, Admission: admission, Health: health, Events: mgr.GetEventRecorder("agentloop"), Refused: refused, Now: opt.Now,
+		Client: mgr.GetClient(), Heads: heads, Admission: admission, Health: health, Pruning: pruning, Events: mgr.GetEventRecorder("agentloop"), Refused: refused, Now: opt.Now,
 	}, &AgentSessionReconciler{
-		Client: mgr.GetClient(), Direct: mgr.GetAPIReader(), Heads: heads, Health: health, Purger: purger, Estimates: estimates, Admission: admission,
+		Client: mgr.GetClient(), Direct: mgr.GetAPIReader(), Heads: heads, Health: health, Purger: purger, Pruning: pruning, Estimates: estimates, Admission: admission,
 		Events: mgr.GetEventRecorder("agentloop"), Logger: opt.Logger, ViewerURL: opt.ViewerURL, Now: opt.Now,
 	})
 }

@@ -266,8 +266,9 @@ func newWorld(t *testing.T, log runevent.Log, store cas.Store, objects ...client
 	w.health = &Health{Log: w.log, Store: w.store, Logger: quiet, Interval: 5 * time.Second, Timeout: 5 * time.Second, Notify: func() {}}
 	w.purger = &Purger{Log: w.log, Store: w.store, Logger: quiet, Retry: 5 * time.Second, Notify: func(string, string) {}}
 	w.admission = &Admission{Queue: w.queue, Presence: w.queue, Logger: quiet, Resync: 30 * time.Second, Cap: func(context.Context, string) int { return 0 }}
-	w.runs = &AgentRunReconciler{Client: w.client, Heads: w.heads, Admission: w.admission, Health: w.health, Events: w.events, Now: time.Now}
-	w.sessions = &AgentSessionReconciler{Client: w.client, Direct: w.client, Heads: w.heads, Health: w.health, Purger: w.purger, Admission: w.admission, Events: w.events, Logger: quiet, Now: time.Now}
+	pruning := &Pruning{}
+	w.runs = &AgentRunReconciler{Client: w.client, Heads: w.heads, Admission: w.admission, Health: w.health, Pruning: pruning, Events: w.events, Now: time.Now}
+	w.sessions = &AgentSessionReconciler{Client: w.client, Direct: w.client, Heads: w.heads, Health: w.health, Purger: w.purger, Pruning: pruning, Admission: w.admission, Events: w.events, Logger: quiet, Now: time.Now}
 	w.providers = &ModelProviderReconciler{Client: w.client, Direct: stamped{w.client, w.changes}, Now: time.Now}
 	w.approvals = &ToolApprovalReconciler{Client: w.client, Heads: w.heads, Now: time.Now}
 	var parts sync.WaitGroup
