@@ -69,6 +69,7 @@ func manage(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
+	options.LimitMemory(logger)
 	ctrl.SetLogger(logr.FromSlogHandler(logger.Handler()))
 	p := &parts{config: cfg, logger: logger}
 	if err := p.observe(ctx); err != nil {
@@ -208,7 +209,7 @@ func (p *parts) manager() (ctrl.Manager, error) {
 		HealthProbeBindAddress:  p.healthAddress,
 		PprofBindAddress:        p.pprofAddress,
 		NewClient:               p.newClient,
-		Cache:                   cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:                   cache.Options{DefaultTransform: controllers.Cached},
 		Client:                  client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/agentloop/agentloop/pkg/agent"
@@ -49,10 +50,22 @@ type Engine struct {
 	// TraceTools and TraceModels are what tool servers and providers are told of the trace that ctx is part of; nil for
 	// nothing.
 	TraceTools, TraceModels func(ctx context.Context) map[string]string
+
+	// models are the clients of model endpoints, connections those to tool servers: all runs share them.
+	sharing     sync.Once
+	models      *clients
+	connections *mcp.Connections
 }
 
-// Model makes the client of an endpoint. It does no I/O.
-func (e *Engine) Model(endpoint kube.Endpoint) (provider.Streamer, error) { return e.client(endpoint) }
+// Model returns the client of an endpoint, which the runs of this process share. It does no I/O.
+func (e *Engine) Model(endpoint kube.Endpoint) (provider.Streamer, error) {
+	e.sharing.Do(e.share)
+	return e.models.of(endpoint)
+}
+
+func (e *Engine) share() {
+	e.models, e.connections = newClients(e.client), mcp.NewConnections(e.Addresses)
+}
 
 // Describe asks an endpoint about models, over connections of its own.
 func (e *Engine) Describe(ctx context.Context, endpoint kube.Endpoint, ids []string) ([]provider.ModelInfo, error) {
@@ -123,7 +136,10 @@ type connector struct {
 
 // Connect implements agent.Tools.
 func (c *connector) Connect(ctx context.Context, want *session.ToolSet) (tool.Set, error) {
-	opts := mcp.Options{Addresses: c.engine.Addresses, Logger: c.logger, ReadOn: builtin.ReadResult, Trace: c.engine.TraceTools}
+	c.engine.sharing.Do(c.engine.share)
+	opts := mcp.Options{
+		Addresses: c.engine.Addresses, Connections: c.engine.connections, Logger: c.logger, ReadOn: builtin.ReadResult, Trace: c.engine.TraceTools,
+	}
 	var begun []tool.Definition
 	if want != nil {
 		begun = append([]tool.Definition{}, want.Tools...) // not nil: nothing is discovered anew

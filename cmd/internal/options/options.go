@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -121,10 +122,17 @@ func (s *Store) Open(logger *slog.Logger) (Driver, error) {
 	return nil, fmt.Errorf("--store=%s: use s3 or fs", s.Kind)
 }
 
+const (
+	// recentMost is how many bytes of objects are remembered at most, and recentShare the part of the process's memory that
+	// they may take where that is less.
+	recentMost  = 16 << 20
+	recentShare = 32
+)
+
 // Remembering gives a driver a memory of what was put, so that equal objects are written once and those that were just
-// written or read are not read again.
+// written or read are not read again. It takes no more of the process's memory than is good for it: see LimitMemory.
 func Remembering(driver Driver) (cas.Store, error) {
-	remembering, err := recent.New(driver, recent.Options{})
+	remembering, err := recent.New(driver, recent.Options{Bytes: min(recentMost, max(1<<20, debug.SetMemoryLimit(-1)/recentShare))})
 	if err != nil {
 		return nil, err
 	}

@@ -56,6 +56,11 @@ const (
 const (
 	connectTimeout = 15 * time.Second
 	idlePerHost    = 64
+	// idleConnTimeout is below the minute after which common load balancers drop a connection that nobody uses.
+	idleConnTimeout = 50 * time.Second
+	// pingAfter is how long an HTTP/2 connection may be silent before it is asked for a sign of life, and for how long it
+	// is waited for: many requests share one, and all would wait for one that a router has forgotten.
+	pingAfter = 15 * time.Second
 )
 
 // Client sends the requests of one endpoint. It is safe for concurrent use.
@@ -170,7 +175,8 @@ func newNetwork(cfg Config) (http.RoundTripper, error) {
 		TLSHandshakeTimeout: connectTimeout,
 		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
 		MaxIdleConnsPerHost: idlePerHost,
-		IdleConnTimeout:     90 * time.Second,
+		IdleConnTimeout:     idleConnTimeout,
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
 		// Compressed event streams arrive in lumps: do not ask for them.
 		DisableCompression: true,
 	}

@@ -102,7 +102,7 @@ func TestNamesOfRefusedAddresses(t *testing.T) {
 	mu.Lock()
 	address = "169.254.169.254"
 	mu.Unlock()
-	set.servers["srv"].idle() // the next request needs a connection of its own
+	set.opts.Connections.Close() // the next request needs a connection of its own
 	for range 2 {
 		got := call(t, set, "srv__write", `{}`)
 		wantText(t, got, "was not run")

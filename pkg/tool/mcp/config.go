@@ -80,6 +80,9 @@ func (c ServerConfig) LogValue() slog.Value { return slog.StringValue(c.Name) }
 type Options struct {
 	// Addresses says which addresses may be dialled. The zero value admits public addresses only.
 	Addresses AddressPolicy
+	// Connections are those that the set shares with others, and their policy is then the one that holds; nil gives the set
+	// its own.
+	Connections *Connections
 	// Known, when not nil, is the tool set to use: nothing is discovered and servers are connected to at their first
 	// call. A run that another worker takes over keeps its tools in this way.
 	Known []tool.Definition

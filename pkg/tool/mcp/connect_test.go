@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -390,6 +391,56 @@ func TestCredentialsAndHeadersAreSentToTheServerOnly(t *testing.T) {
 		if h.Get(name) != value {
 			t.Errorf("header %s: %q, want %q", name, h.Get(name), value)
 		}
+	}
+}
+
+// TestSetsShareConnections makes sets with credentials of their own, one after another: each request has its own set's, and
+// all go over one connection, which no set keeps open for itself.
+func TestSetsShareConnections(t *testing.T) {
+	var mu sync.Mutex
+	tokens, opened := map[string]bool{}, 0
+	f := &fake{sessions: map[string]bool{}, pages: []string{"[" + plainTool + "]"}, before: func(_ http.ResponseWriter, r *http.Request, _ rpcRequest) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		tokens[r.Header.Get("Authorization")] = true
+		return false
+	}}
+	server := httptest.NewUnstartedServer(f)
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		mu.Lock()
+		defer mu.Unlock()
+		if state == http.StateNew {
+			opened++
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	shared := NewConnections(local)
+	t.Cleanup(shared.Close)
+	for _, token := range []string{"a", "b", "c"} {
+		cfg := config(server.URL)
+		cfg.BearerToken = token
+		mu.Lock()
+		clear(tokens)
+		mu.Unlock()
+		set, _, err := Connect(t.Context(), []ServerConfig{cfg}, Options{Connections: shared})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantText(t, call(t, set, "srv__add", `{}`), "ok")
+		if err := set.Close(); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		if diff := cmp.Diff(map[string]bool{"Bearer " + token: true}, tokens); diff != "" {
+			t.Errorf("credentials (-want +got):\n%s", diff)
+		}
+		mu.Unlock()
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if opened > 2 { // a set that is closed while its last answer is under way leaves none behind
+		t.Errorf("%d connections were opened for three sets", opened)
 	}
 }
 

@@ -7,5 +7,6 @@
 // the tool is repeatable, and the result's details say so. Every failure of a server, from a refused connection to an
 // answer in HTML, is a result that the model can read, and leaves the set usable. Credentials are sent to the server
 // that they belong to and to no other: redirects are not followed, addresses are checked after name resolution, and
-// configured secrets are blanked in everything that comes back. Close ends what is running and leaves no goroutine.
+// configured secrets are blanked in everything that comes back. Sets may share connections, which are closed when nobody has
+// used them for a while, and share nothing else. Close ends what is running and leaves no goroutine.
 package mcp

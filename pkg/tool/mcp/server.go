@@ -36,7 +36,6 @@ type server struct {
 	redact redactor
 	client *sdk.Client
 	http   *http.Client
-	idle   func() // closes idle connections
 
 	// opening is held by whoever connects; the others wait for it or for their context.
 	opening chan struct{}
@@ -58,8 +57,7 @@ func newServer(cfg ServerConfig, opts Options) *server {
 	if u, err := url.Parse(cfg.URL); err == nil {
 		host = u.Host
 	}
-	client, transport := newHTTPClient(cfg, opts, host, s.heard)
-	s.http, s.idle = client, transport.CloseIdleConnections
+	s.http = newHTTPClient(cfg, opts, host, s.heard)
 	s.client = sdk.NewClient(&sdk.Implementation{Name: "agentloop", Version: opts.Version}, &sdk.ClientOptions{
 		// No roots, sampling or elicitation: nobody sits beside a run to answer a server's questions.
 		Capabilities:   &sdk.ClientCapabilities{},
@@ -201,7 +199,6 @@ func (s *server) close() error {
 		s.closing.Wait()
 		close(done)
 	}()
-	defer s.idle()
 	select {
 	case <-done:
 		return nil

@@ -14,6 +14,7 @@ import (
 // Set is the tools of a run's MCP servers.
 type Set struct {
 	opts        Options
+	close       func() // lets go of connections that are the set's own
 	servers     map[string]*server
 	definitions []tool.Definition
 	byName      map[string]*entry
@@ -37,7 +38,12 @@ type entry struct {
 // is no set.
 func Connect(ctx context.Context, servers []ServerConfig, opts Options) (*Set, []ServerProblem, error) {
 	opts = opts.withDefaults()
-	set := &Set{opts: opts, servers: map[string]*server{}, byName: map[string]*entry{}}
+	set := &Set{servers: map[string]*server{}, byName: map[string]*entry{}, close: func() {}}
+	if opts.Connections == nil {
+		opts.Connections = NewConnections(opts.Addresses)
+		set.close = opts.Connections.Close
+	}
+	set.opts = opts
 	found := make([]discovery, len(servers))
 	var group sync.WaitGroup
 	for i, cfg := range servers {
@@ -153,5 +159,6 @@ func (s *Set) Close() error {
 		})
 	}
 	group.Wait()
+	s.close()
 	return errors.Join(errs...)
 }

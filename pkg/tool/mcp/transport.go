@@ -3,14 +3,11 @@ package mcp
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"time"
@@ -58,20 +55,9 @@ type roundTripper struct {
 	trace func(ctx context.Context) map[string]string
 }
 
-// newHTTPClient builds the client of one server. Proxies of the environment are not used: a proxy would resolve names
-// and so escape the address policy.
-func newHTTPClient(c ServerConfig, opts Options, host string, heard func(*exchange, []byte)) (*http.Client, *http.Transport) {
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: opts.Addresses.Control}
-	base := &http.Transport{
-		DialContext:            dialer.DialContext,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: rootCAs(c.CABundle)},
-		TLSHandshakeTimeout:    dialTimeout,
-		ForceAttemptHTTP2:      true,
-		DisableCompression:     true,
-		MaxIdleConnsPerHost:    4,
-		IdleConnTimeout:        time.Minute,
-		MaxResponseHeaderBytes: 64 << 10,
-	}
+// newHTTPClient builds the client of one server over connections that others may share: what tells servers apart is added to
+// each request.
+func newHTTPClient(c ServerConfig, opts Options, host string, heard func(*exchange, []byte)) *http.Client {
 	headers := http.Header{"User-Agent": {"agentloop/" + opts.Version}}
 	for _, h := range c.Headers {
 		headers.Add(h.Name, h.Value)
@@ -80,19 +66,9 @@ func newHTTPClient(c ServerConfig, opts Options, host string, heard func(*exchan
 		headers.Set("Authorization", "Bearer "+c.BearerToken)
 	}
 	return &http.Client{
-		Transport:     &roundTripper{base: base, headers: headers, host: host, heard: heard, trace: opts.Trace},
+		Transport:     &roundTripper{base: opts.Connections.to(c.CABundle), headers: headers, host: host, heard: heard, trace: opts.Trace},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, base
-}
-
-// rootCAs is nil, the system's certificates, for an empty bundle.
-func rootCAs(bundle []byte) *x509.CertPool {
-	if len(bundle) == 0 {
-		return nil
 	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(bundle) // checked by ServerConfig.check
-	return pool
 }
 
 // RoundTrip implements http.RoundTripper.
