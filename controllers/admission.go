@@ -50,9 +50,11 @@ type Admission struct {
 	arrival uint64
 	wake    chan struct{}
 
-	// workers are who was alive last, and asked when that was; the goroutine's own.
+	// workers are who was alive last, and asked when that was; known is what was wanted at the last pass, kept because there
+	// may be thousands and passes are many. All are the goroutine's own.
 	workers map[string]int
 	asked   time.Time
+	known   map[string][]wanted
 }
 
 // place is what an item is wanted for: a run, by its name; or the end of a run whose object is gone, by the history that
@@ -228,6 +230,7 @@ func (a *Admission) due(ctx context.Context) ([][]look, *room) {
 			places = limit
 		}
 		var looks []look
+		begins := 0
 		for i := range all {
 			w := &all[i]
 			if w.worker != "" {
@@ -246,6 +249,11 @@ func (a *Admission) due(ctx context.Context) ([][]look, *room) {
 				alive = a.alive(ctx)
 			}
 			first := w.worker == "" && w.put.IsZero() && w.item.Kind == worker.KindRun
+			if first {
+				if begins++; begins > a.capacity(ctx)+1 {
+					continue // no more have room, however many wait
+				}
+			}
 			firsts = firsts || first
 			looks = append(looks, look{item: w.item, ask: w.worker != "" && alive(w.worker) && !w.missing, first: first})
 		}
@@ -273,15 +281,25 @@ func firstsLast(x, y look) int {
 	return 1
 }
 
-// snapshot lists what is wanted by namespace, the admitted first.
+// snapshot lists what is wanted by namespace, the admitted first. The result is good until the next call.
 func (a *Admission) snapshot() map[string][]wanted {
+	if a.known == nil {
+		a.known = map[string][]wanted{}
+	}
+	for namespace, before := range a.known {
+		if len(before) == 0 {
+			delete(a.known, namespace)
+			continue
+		}
+		clear(before) // the texts of what is gone go too
+		a.known[namespace] = before[:0]
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	out := map[string][]wanted{}
 	for _, w := range a.wanted {
-		out[w.item.Namespace] = append(out[w.item.Namespace], *w)
+		a.known[w.item.Namespace] = append(a.known[w.item.Namespace], *w)
 	}
-	for _, all := range out {
+	for _, all := range a.known {
 		slices.SortFunc(all, func(x, y wanted) int {
 			if x.admitted() != y.admitted() {
 				if x.admitted() {
@@ -292,7 +310,7 @@ func (a *Admission) snapshot() map[string][]wanted {
 			return cmp.Compare(x.arrival, y.arrival)
 		})
 	}
-	return out
+	return a.known
 }
 
 // alive asks who lives. When that cannot be told, everybody counts as alive: no run is taken from a worker by mistake.

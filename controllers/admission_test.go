@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -306,6 +307,29 @@ func TestAThousandRunsDelayNobody(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestAPassOverManyRunsMakesLittleGarbage bounds what a pass takes in which nothing can be put: there is one for each run that
+// comes, begins or ends.
+func TestAPassOverManyRunsMakesLittleGarbage(t *testing.T) {
+	queue := &fakeQueue{alive: map[string]bool{"w1": true}, capacity: 8}
+	a := &Admission{
+		Queue: queue, Presence: queue, Logger: slog.New(slog.DiscardHandler), Resync: resync, Cap: func(context.Context, string) int { return 0 },
+	}
+	for i := range 5000 {
+		a.Want(itemOf(fmt.Sprintf("ns%02d/run-%d", i%50, i)), "")
+	}
+	a.admit(t.Context())
+	const passes, most = 10, 256 << 10
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range passes {
+		a.admit(t.Context())
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / passes; each > most {
+		t.Errorf("a pass over 5000 runs makes %d bytes of garbage, want at most %d", each, most)
 	}
 }
 
