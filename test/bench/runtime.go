@@ -218,8 +218,8 @@ func (b *loadBench) peer(ctx context.Context) (int64, error) {
 	return bytes, err
 }
 
-// liveProfiles is where the manager tells what of its memory is in use.
-const liveProfiles = "127.0.0.1:36061"
+// liveProfiles is where the manager tells what of its memory is in use: a port below those of outgoing connections.
+const liveProfiles = "127.0.0.1:16061"
 
 // liveRuns is how many runs wait for the model at once.
 const liveRuns = 500
@@ -274,9 +274,14 @@ func measureLive(ctx context.Context, w *world.World, c loadConfig, say func(str
 	if err != nil {
 		return nil, err
 	}
+	goroutines, err := profileCount(ctx, "goroutine")
+	if err != nil {
+		return nil, err
+	}
 	say("the manager uses %d MiB without runs and %d MiB with %d that wait for the model; resident are %d and %d MiB", before>>20, after>>20, liveRuns, resident>>20, residentThen>>20)
 	return []Figure{
 		figure("runtime", "memory in use for a run that waits for its model", "KiB", float64(after-before)/1024/liveRuns).atMost(150),
+		figure("runtime", "goroutines for it, the manager's own included", "", float64(goroutines)/liveRuns),
 		figure("runtime", "resident memory for it, garbage included", "KiB", float64(residentThen-resident)/1024/liveRuns),
 	}, nil
 }
@@ -294,18 +299,38 @@ func inUse(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
-// collected is what is in use after one collection.
-func collected(ctx context.Context) (int64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+liveProfiles+"/debug/pprof/heap?gc=1&debug=1", nil)
+// profileText is a profile of the manager as text.
+func profileText(ctx context.Context, what string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+liveProfiles+"/debug/pprof/"+what, nil)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer response.Body.Close()
-	raw, err := io.ReadAll(response.Body)
+	return io.ReadAll(response.Body)
+}
+
+var profileTotal = regexp.MustCompile(`^\w+ profile: total (\d+)`)
+
+// profileCount is how many of something the manager has.
+func profileCount(ctx context.Context, what string) (int64, error) {
+	raw, err := profileText(ctx, what+"?debug=1")
+	if err != nil {
+		return 0, err
+	}
+	match := profileTotal.FindSubmatch(raw)
+	if match == nil {
+		return 0, fmt.Errorf("the manager does not tell its number of %ss", what)
+	}
+	return strconv.ParseInt(string(match[1]), 10, 64)
+}
+
+// collected is what is in use after one collection.
+func collected(ctx context.Context) (int64, error) {
+	raw, err := profileText(ctx, "heap?gc=1&debug=1")
 	if err != nil {
 		return 0, err
 	}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,6 +25,7 @@ type stormConfig struct {
 	namespaces, runs int
 	delay            time.Duration
 	memory           int64
+	profiles         string
 }
 
 func (c *stormConfig) bind(fs *flag.FlagSet) {
@@ -30,6 +33,7 @@ func (c *stormConfig) bind(fs *flag.FlagSet) {
 	fs.IntVar(&c.runs, "storm-runs", 100, "runs of each, every one in a session of its own")
 	fs.DurationVar(&c.delay, "storm-delay", 500*time.Millisecond, "how long the model takes for its answer")
 	fs.Int64Var(&c.memory, "storm-memory", 128<<20, "what the manager may have, in bytes; 0 for no limit")
+	fs.StringVar(&c.profiles, "storm-profiles", "", "folder in which profiles of the manager's heap and goroutines are stored every ten seconds; empty for none")
 }
 
 // stormLimit bounds a storm from its first run to its last end.
@@ -37,34 +41,39 @@ const stormLimit = 20 * time.Minute
 
 // measureStorm makes many runs at once in many namespaces, for one manager whose memory is limited by the kernel: how many
 // come to their end, how long that takes, and what memory the manager needs.
-func measureStorm(ctx context.Context, c config, say func(string, ...any)) ([]Figure, error) {
+func measureStorm(ctx context.Context, c config, say func(string, ...any)) (figures []Figure, err error) {
 	opts := world.Options{ManagerFlags: []string{"--log-level=warn"}}
+	if c.storm.profiles != "" {
+		opts.ManagerFlags = append(opts.ManagerFlags, "--pprof-address="+stormProfiles)
+		opts.ManagerEnv = append(opts.ManagerEnv, "GODEBUG=memprofilerate=16384")
+	}
 	if c.storm.memory > 0 {
-		opts.ManagerEnv = []string{fmt.Sprintf("GOMEMLIMIT=%d", c.storm.memory*9/10)}
+		group, err := newMemoryGroup(c.storm.memory)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, group.remove()) }()
+		opts.ManagerCommand = group.hold
 	}
 	return inWorld(ctx, c.load, opts, say, func(w *world.World) ([]Figure, error) { return stormIn(ctx, w, c, say) })
 }
 
-func stormIn(ctx context.Context, w *world.World, c config, say func(string, ...any)) (figures []Figure, err error) {
+func stormIn(ctx context.Context, w *world.World, c config, say func(string, ...any)) ([]Figure, error) {
 	b, err := newLoadBench(ctx, w, loadConfig{runs: c.storm.runs, turns: 1, delay: c.storm.delay})
 	if err != nil {
 		return nil, err
 	}
 	defer b.observer.stop()
-	pid := w.Manager.PID()
-	if c.storm.memory > 0 {
-		release, limited := confine(pid, c.storm.memory)
-		if limited != nil {
-			return nil, limited
-		}
-		defer func() { err = errors.Join(err, release()) }()
-	}
 	watched, stop := whileAlive(ctx, w.Manager)
 	defer stop()
+	if c.storm.profiles != "" {
+		go profile(watched, c.storm.profiles, say)
+	}
 	got, err := b.storm(watched, c.storm, say)
 	if err != nil {
 		return nil, errors.Join(err, context.Cause(watched))
 	}
+	pid := w.Manager.PID()
 	_, most, err := process{pid}.resident()
 	if err != nil {
 		return nil, err
@@ -74,17 +83,56 @@ func stormIn(ctx context.Context, w *world.World, c config, say func(string, ...
 		return nil, err
 	}
 	total := c.storm.namespaces * c.storm.runs
-	memory := figure("storm", "most memory of the manager (VmHWM)", "MiB", float64(most)/(1<<20))
-	if c.storm.memory > 0 {
-		memory = memory.atMost(float64(c.storm.memory) / (1 << 20))
-	}
 	return []Figure{
 		figure("storm", fmt.Sprintf("runs that completed, of %d in %d namespaces", total, c.storm.namespaces), "", float64(got.completed)).atLeast(float64(total)),
 		figure("storm", "time from the first creation to the last end", "s", got.wall.Seconds()),
 		figure("storm", "runs a second", "", float64(got.completed)/got.wall.Seconds()),
-		memory,
+		figure("storm", "memory that the manager may have", "MiB", float64(c.storm.memory)/(1<<20)),
+		figure("storm", "most that was resident of it, its program's file included (VmHWM)", "MiB", float64(most)/(1<<20)),
 		figure("storm", "processor time of the manager for each run", "ms", float64(cpu.Milliseconds())/float64(total)),
 	}, nil
+}
+
+const (
+	// stormProfiles is where the manager serves profiles when they are asked for: a port below those of outgoing connections.
+	stormProfiles = "127.0.0.1:16062"
+	// profileEvery is how often they are taken.
+	profileEvery = 10 * time.Second
+)
+
+// profile stores profiles of the manager's memory until ctx ends: of what is in use, and of what it was made for. It
+// collects no garbage for that, so that it changes nothing of what is measured.
+func profile(ctx context.Context, dir string, say func(string, ...any)) {
+	for n := 1; ; n++ {
+		select {
+		case <-time.After(profileEvery):
+		case <-ctx.Done():
+			return
+		}
+		for what, file := range map[string]string{"heap": "heap-%03d.pb.gz", "goroutine": "goroutine-%03d.pb.gz", "heap?debug=1": "heap-%03d.txt"} {
+			err := fetchProfile(ctx, "http://"+stormProfiles+"/debug/pprof/"+what, filepath.Join(dir, fmt.Sprintf(file, n)))
+			if err != nil && ctx.Err() == nil {
+				say("no profile: %v", err)
+			}
+		}
+	}
+}
+
+func fetchProfile(ctx context.Context, url, path string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, raw, 0o644)
 }
 
 // errEnded is the cause with which a measurement ends whose process is gone.
@@ -106,30 +154,33 @@ func whileAlive(ctx context.Context, p *services.Process) (watched context.Conte
 	return watched, func() { cancel(nil) }
 }
 
-// confine lets a process have so much memory and no more: the kernel kills it when it needs more. It needs root.
-func confine(pid int, bytes int64) (release func() error, err error) {
-	name := fmt.Sprintf("agentloop-bench-%d", pid)
+// memoryGroup is a control group whose processes have so much memory and no more: the kernel kills one that needs more.
+type memoryGroup struct{ path string }
+
+// newMemoryGroup makes a group. It needs root.
+func newMemoryGroup(bytes int64) (*memoryGroup, error) {
 	root, limit := "/sys/fs/cgroup", "memory.max"
 	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err != nil {
 		root, limit = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
 	}
-	group := filepath.Join(root, name)
-	if err := os.Mkdir(group, 0o755); err != nil {
+	g := &memoryGroup{path: filepath.Join(root, fmt.Sprintf("agentloop-bench-%d", os.Getpid()))}
+	if err := os.Mkdir(g.path, 0o755); err != nil {
 		return nil, fmt.Errorf("the manager's memory cannot be limited here (root is needed; -storm-memory=0 goes without): %w", err)
 	}
-	for _, setting := range []struct{ file, value string }{{limit, strconv.FormatInt(bytes, 10)}, {"cgroup.procs", strconv.Itoa(pid)}} {
-		if err := os.WriteFile(filepath.Join(group, setting.file), []byte(setting.value), 0); err != nil {
-			return nil, errors.Join(fmt.Errorf("limit the manager's memory: %w", err), os.Remove(group))
-		}
+	if err := os.WriteFile(filepath.Join(g.path, limit), []byte(strconv.FormatInt(bytes, 10)), 0); err != nil {
+		return nil, errors.Join(fmt.Errorf("limit the manager's memory: %w", err), os.Remove(g.path))
 	}
-	return func() error { // the process goes on outside
-		err := os.WriteFile(filepath.Join(root, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
-		if errors.Is(err, syscall.ESRCH) { // it has ended
-			err = nil
-		}
-		return errors.Join(err, os.Remove(group))
-	}, nil
+	return g, nil
 }
+
+// hold has a command start inside the group, so that all of its memory counts, and it can see the limit.
+func (g *memoryGroup) hold(command *exec.Cmd) {
+	command.Args = append([]string{"sh", "-c", `echo 0 >"$0" && exec "$@"`, filepath.Join(g.path, "cgroup.procs"), command.Path}, command.Args[1:]...)
+	command.Path = "/bin/sh"
+}
+
+// remove needs an empty group: the processes have ended.
+func (g *memoryGroup) remove() error { return os.Remove(g.path) }
 
 // stormed is what a storm showed.
 type stormed struct {
