@@ -194,22 +194,32 @@ func cmdAPIServer(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
+// managerRoles are the flags of what "roles" restarts the manager with.
+var managerRoles = map[string][]string{
+	"all":                 nil,
+	"controllers":         {"--role=controllers"},
+	"elected-controllers": {"--role=controllers", "--leader-elect=true", "--leader-elect-namespace=agentloop-system"},
+	"elected-all":         {"--role=all", "--leader-elect=true", "--leader-elect-namespace=agentloop-system"},
+}
+
 // cmdRoles is "roles controllers": restarts the manager without a worker, so that the script's own have all runs; "roles all" takes
-// it back, and stops those.
+// it back, and stops those. "roles elected-controllers|elected-all" restarts it so that its controllers need a Lease.
 func cmdRoles(ts *testscript.TestScript, _ bool, args []string) {
-	const flag = "--role="
 	ts.Check(shared.Manager.Stop())
-	shared.ManagerFlags = slices.DeleteFunc(shared.ManagerFlags, func(f string) bool { return strings.HasPrefix(f, flag) })
-	switch one(ts, "roles", args) {
-	case "all":
+	role := one(ts, "roles", args)
+	flags, known := managerRoles[role]
+	if !known {
+		ts.Fatalf("usage: roles controllers|all|elected-controllers|elected-all")
+	}
+	shared.ManagerFlags = slices.DeleteFunc(shared.ManagerFlags, func(f string) bool {
+		return strings.HasPrefix(f, "--role=") || strings.HasPrefix(f, "--leader-elect")
+	})
+	shared.ManagerFlags = append(shared.ManagerFlags, flags...)
+	if role == "all" {
 		for id, process := range workers {
 			ts.Check(process.Stop())
 			delete(workers, id)
 		}
-	case "controllers":
-		shared.ManagerFlags = append(shared.ManagerFlags, flag+"controllers")
-	default:
-		ts.Fatalf("usage: roles controllers|all")
 	}
 	control(ts, shared.Manager, "start")
 }

@@ -152,7 +152,14 @@ func one(ts *testscript.TestScript, name string, args []string) string {
 }
 
 func cmdManager(ts *testscript.TestScript, _ bool, args []string) {
-	control(ts, shared.Manager, one(ts, "manager", args))
+	action := one(ts, "manager", args)
+	if action != "ended" {
+		control(ts, shared.Manager, action)
+		return
+	}
+	if !wait(time.Minute, func() bool { return !shared.Manager.Running() }) {
+		ts.Fatalf("the manager has not ended by itself after a minute")
+	}
 }
 
 // cmdChaos is "chaos POINT[=N]": restarts the manager so that it dies by itself at the point; "chaos died" waits for that, and "chaos

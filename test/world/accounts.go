@@ -53,6 +53,14 @@ func (w *World) applyRoles(ctx context.Context) error {
 			return fmt.Errorf("apply %s: %w: %s", folder, err, out)
 		}
 	}
+	elected := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: managerAccount, Namespace: systemNamespace},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: managerAccount, Namespace: systemNamespace}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "agentloop-controllers"},
+	}
+	if _, err := w.Client.RbacV1().RoleBindings(systemNamespace).Create(ctx, elected, metav1.CreateOptions{}); err != nil {
+		return err
+	}
 	for account, bound := range roles {
 		object := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account, Namespace: systemNamespace}}
 		if _, err := w.Client.CoreV1().ServiceAccounts(systemNamespace).Create(ctx, object, metav1.CreateOptions{}); err != nil {

@@ -41,6 +41,8 @@ type Options struct {
 	ManagerFlags []string
 	// ManagerEnv is added to the manager's environment, as NAME=value.
 	ManagerEnv []string
+	// ManagerCommand changes the command that starts the manager; nil for no change.
+	ManagerCommand func(*exec.Cmd)
 	// NATSSync is when NATS writes through to the disk: "always" (also for "") or a duration such as "2m".
 	NATSSync string
 	// Cluster has three NATS servers instead of one, and everything replicated among them.
@@ -339,6 +341,9 @@ func (w *World) startManager(ctx context.Context) error {
 			}
 			command := w.command("manager", account, args)
 			command.Env = append(command.Env, w.ManagerEnv...)
+			if w.ManagerCommand != nil {
+				w.ManagerCommand(command)
+			}
 			return command
 		},
 		Ready: func(ctx context.Context) error { return answers(ctx, "http://"+health+"/readyz") },
