@@ -17,7 +17,7 @@ const (
 	// tellers is how many stories are told at a time.
 	tellers = 6
 	// endLimit is how long a wait of a story may take, whatever fails meanwhile.
-	endLimit = 3 * time.Minute
+	endLimit = 5 * time.Minute
 )
 
 // stage is a world with three NATS servers and controllers, and no worker.
