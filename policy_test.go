@@ -80,6 +80,7 @@ var allowed = map[string][]string{
 	"pkg/trajectory/server/kubeauth": {"api/v1alpha1", "pkg/trajectory/server", "pkg/trajectory"},
 	"api/v1alpha1":                   {},
 	"api/openapi":                    {},
+	"config/crd":                     {},
 	"controllers":                    {"api/v1alpha1", "pkg/archive", "pkg/kube", "pkg/agent", "pkg/worker", "pkg/session", "pkg/runevent", "pkg/cas", "pkg/budget", "pkg/message", "pkg/provider"},
 	"web":                            {},
 	"cmd/...":                        {"..."},
@@ -98,9 +99,13 @@ var sdkOwners = map[string][]string{
 	"github.com/tiktoken-go/tokenizer":       {"pkg/budget/o200k"},
 	"github.com/prometheus/client_golang":    {"cmd/internal/metrics", "cmd/viewer", "pkg/trajectory/server"},
 	"go.opentelemetry.io/otel":               {"cmd/internal/tracing"},
-	"github.com/nats-io/nats.go":             {"pkg/runevent/natslog", "pkg/agent/natscalibration", "pkg/agent/natslimits", "pkg/worker/natsqueue", "cmd/manager", "cmd/viewer", "cmd/internal/options"},
-	"sigs.k8s.io/controller-runtime":         {"controllers", "pkg/kube", "cmd/manager", "cmd/viewer", "pkg/trajectory/server/kubeauth"},
-	"k8s.io/client-go":                       {"controllers", "pkg/kube", "cmd/manager", "cmd/viewer", "pkg/trajectory/server/kubeauth"},
+	"github.com/nats-io/nats.go":             {"pkg/runevent/natslog", "pkg/agent/natscalibration", "pkg/agent/natslimits", "pkg/worker/natsqueue", "cmd/manager", "cmd/viewer", "cmd/internal/options", "cmd/kubectl-agentloop/local"},
+	"github.com/nats-io/nats-server":         {"cmd/kubectl-agentloop/local"},
+	"github.com/spf13/cobra":                 {"cmd/kubectl-agentloop/command"},
+	"sigs.k8s.io/controller-runtime": {"controllers", "pkg/kube", "cmd/manager", "cmd/viewer", "pkg/trajectory/server/kubeauth",
+		"cmd/kubectl-agentloop/cluster", "cmd/kubectl-agentloop/viewer", "cmd/kubectl-agentloop/command", "cmd/kubectl-agentloop/local"},
+	"k8s.io/client-go": {"controllers", "pkg/kube", "cmd/manager", "cmd/viewer", "pkg/trajectory/server/kubeauth",
+		"cmd/kubectl-agentloop/cluster", "cmd/kubectl-agentloop/viewer"},
 }
 
 // pure packages decide: they do no I/O, start no goroutine, and read no clock or environment.
