@@ -102,7 +102,7 @@ web: ## rebuild the viewer's page into web/dist (needs Node)
 	@hack/web.sh
 
 .PHONY: control-plane
-control-plane: ## get kube-apiserver, etcd, kubectl and kube-controller-manager (16-18 minutes the first time) and print their folder
+control-plane: ## get kube-apiserver, etcd, kubectl, kube-controller-manager and helm (16-18 minutes the first time) and print their folder
 	@hack/envtest/setup.sh
 
 .PHONY: services

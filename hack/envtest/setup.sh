@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the folder that holds etcd, kube-apiserver, kubectl and kube-controller-manager, ready for KUBEBUILDER_ASSETS.
+# Prints the folder that holds etcd, kube-apiserver, kube-controller-manager, kubectl and helm, ready for KUBEBUILDER_ASSETS.
 # Order: a folder that is there already; the ordinary envtest download; a build from the Go module proxy.
 # A second call only checks the stamp. Progress goes to standard error, the folder's path to standard output.
 #
@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-programs=(etcd kube-apiserver kube-controller-manager kubectl)
+programs=(etcd kube-apiserver kube-controller-manager kubectl helm)
 version=$(sed -nE 's#^\s*k8s.io/kubernetes (v[0-9.]+)$#\1#p' go.mod)
 key=$(cat go.mod go.sum main.go | sha256sum | cut -c1-12)
 dir=${XDG_CACHE_HOME:-$HOME/.cache}/agentloop/envtest/$version-$key
@@ -37,7 +37,7 @@ if ! flock -n 9; then
 	[ -f "$dir/ready" ] && { echo "$dir"; exit 0; }
 fi
 
-# download fetches the released envtest binaries; they have no kube-controller-manager, which is then built alone.
+# download fetches the released envtest binaries; kube-controller-manager and helm, which they lack, are then built alone.
 download() {
 	[ "${ENVTEST_DOWNLOAD:-}" != never ] || return 1
 	say "trying the envtest download of ${version#v} (20 s limit to answer)"
