@@ -13,10 +13,11 @@ import (
 
 // config is everything that the command line says.
 type config struct {
-	role    string
-	nats    options.NATS
-	store   options.Store
-	logging options.Logging
+	role       string
+	nats       options.NATS
+	store      options.Store
+	logging    options.Logging
+	namespaces options.Namespaces
 
 	workerID          string
 	maxConcurrentRuns int
@@ -62,6 +63,7 @@ func parse(args []string) (config, error) {
 	c.nats.BindStreams(fs)
 	c.store.Bind(fs)
 	c.logging.Bind(fs)
+	c.namespaces.Bind(fs)
 	fs.StringVar(&c.role, "role", roleAll, "controllers, workers or all; use two Deployments in production")
 	fs.StringVar(&c.workerID, "worker-id", hostname(), "name of this worker in run events and status")
 	fs.IntVar(&c.maxConcurrentRuns, "max-concurrent-runs", 32, "runs that this worker executes at once")

@@ -2,10 +2,12 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,6 +101,50 @@ func TestAllowedAddressesAreCalled(t *testing.T) {
 		refused := errors.Is(failed, mcp.ErrAddressRefused) && strings.Contains(missing.Error(), mcp.ErrAddressRefused.Error())
 		if failed == nil || missing == nil || refused != (flags == nil) || (calls == 0) != (flags == nil) {
 			t.Errorf("%v: %d calls, %v, %v", flags, calls, failed, missing)
+		}
+	}
+}
+
+// TestNamespaceFlags holds the manager's cache to the namespaces that were named.
+func TestNamespaceFlags(t *testing.T) {
+	cases := map[string]struct {
+		flags    []string
+		watched  []string
+		uncached int
+	}{
+		"all of them":           {nil, nil, 2},
+		"two":                   {[]string{"--namespaces=a, b"}, []string{"a", "b"}, 3},
+		"one, said three times": {[]string{"--namespaces=a,a", "--namespaces", "a"}, []string{"a"}, 3},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			cfg, err := parse(tc.flags)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &parts{config: cfg}
+			watched := slices.Sorted(maps.Keys(p.cached().DefaultNamespaces))
+			if !slices.Equal(watched, tc.watched) || len(p.uncached()) != tc.uncached {
+				t.Errorf("watched: %v and %d kinds uncached, want %v and %d", watched, len(p.uncached()), tc.watched, tc.uncached)
+			}
+		})
+	}
+	for _, list := range []string{"", "a,", ",a", "a,,b"} {
+		if _, err := parse([]string{"--namespaces=" + list}); err == nil || !strings.Contains(err.Error(), "a name is empty") {
+			t.Errorf("--namespaces=%s: %v, want that a name is empty", list, err)
+		}
+	}
+}
+
+// TestNATSCertificateFlags wants certificate and key together.
+func TestNATSCertificateFlags(t *testing.T) {
+	for _, flags := range []string{"--nats-cert-file=a.crt", "--nats-key-file=a.key"} {
+		cfg, err := parse([]string{flags})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := cfg.nats.Connect("test", nil); err == nil || !strings.Contains(err.Error(), "belong together") {
+			t.Errorf("%s: %v, want that they belong together", flags, err)
 		}
 	}
 }

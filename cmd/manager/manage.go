@@ -209,8 +209,8 @@ func (p *parts) manager() (ctrl.Manager, error) {
 		HealthProbeBindAddress:  p.healthAddress,
 		PprofBindAddress:        p.pprofAddress,
 		NewClient:               p.newClient,
-		Cache:                   cache.Options{DefaultTransform: controllers.Cached},
-		Client:                  client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
+		Cache:                   p.cached(),
+		Client:                  client.Options{Cache: &client.CacheOptions{DisableFor: p.uncached()}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the manager: %w", err)
@@ -219,6 +219,27 @@ func (p *parts) manager() (ctrl.Manager, error) {
 		return nil, err
 	}
 	return mgr, mgr.AddReadyzCheck("ping", healthz.Ping)
+}
+
+// cached says what is watched: the namespaces that were named, else all of them.
+func (p *parts) cached() cache.Options {
+	opts := cache.Options{DefaultTransform: controllers.Cached}
+	for _, name := range p.namespaces {
+		if opts.DefaultNamespaces == nil {
+			opts.DefaultNamespaces = map[string]cache.Config{}
+		}
+		opts.DefaultNamespaces[name] = cache.Config{}
+	}
+	return opts
+}
+
+// uncached are the kinds that are read one by one. A role of a namespace can let its own Namespace be read and never watched.
+func (p *parts) uncached() []client.Object {
+	kinds := []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}
+	if len(p.namespaces) > 0 {
+		kinds = append(kinds, &corev1.Namespace{})
+	}
+	return kinds
 }
 
 // alive adapts the presence to what the controllers ask.

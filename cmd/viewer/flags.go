@@ -18,9 +18,10 @@ const usage = `viewer serves the trajectories of sessions: an HTTP API and a web
 
 // config is everything that the command line says.
 type config struct {
-	nats    options.NATS
-	store   options.Store
-	logging options.Logging
+	nats       options.NATS
+	store      options.Store
+	logging    options.Logging
+	namespaces options.Namespaces
 
 	listen            string
 	certFile, keyFile string
@@ -44,6 +45,7 @@ func parse(args []string) (config, error) {
 	c.nats.Bind(fs)
 	c.store.Bind(fs)
 	c.logging.Bind(fs)
+	c.namespaces.Bind(fs)
 	fs.StringVar(&c.listen, "listen", ":8080", "address to serve on")
 	fs.StringVar(&c.certFile, "tls-cert-file", "", "PEM certificate; with --tls-key-file the viewer speaks TLS itself")
 	fs.StringVar(&c.keyFile, "tls-key-file", "", "PEM key of --tls-cert-file")

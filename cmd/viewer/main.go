@@ -76,7 +76,7 @@ func assemble(cfg config, logger *slog.Logger) (*nats.Conn, http.Handler, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	directory, err := kubeauth.NewDirectory(kubernetes)
+	directory, err := kubeauth.NewDirectory(kubernetes, cfg.namespaces...)
 	if err != nil {
 		return nil, nil, err
 	}

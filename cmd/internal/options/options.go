@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -24,9 +26,9 @@ import (
 
 // NATS are the flags of the event log's server.
 type NATS struct {
-	URL, CredentialsFile, CAFile, Stream string
-	Replicas                             int
-	MaxBytes                             int64
+	URL, CredentialsFile, CAFile, CertFile, KeyFile, Stream string
+	Replicas                                                int
+	MaxBytes                                                int64
 }
 
 // Bind registers the flags of a program that reads or writes run events.
@@ -34,6 +36,8 @@ func (n *NATS) Bind(fs *flag.FlagSet) {
 	fs.StringVar(&n.URL, "nats-url", "nats://127.0.0.1:4222", "NATS server, or several with commas between")
 	fs.StringVar(&n.CredentialsFile, "nats-credentials-file", "", "file with NATS user credentials")
 	fs.StringVar(&n.CAFile, "nats-ca-file", "", "PEM certificates that the NATS server's one is checked against")
+	fs.StringVar(&n.CertFile, "nats-cert-file", "", "PEM certificate by which the NATS server knows this client; with --nats-key-file")
+	fs.StringVar(&n.KeyFile, "nats-key-file", "", "PEM key of --nats-cert-file")
 	fs.StringVar(&n.Stream, "nats-stream", natslog.DefaultStream, "name of the JetStream stream of run events")
 }
 
@@ -45,7 +49,12 @@ func (n *NATS) BindStreams(fs *flag.FlagSet) {
 
 // Connect dials the server and makes the log. The connection comes back by itself for ever.
 func (n *NATS) Connect(name string, logger *slog.Logger) (*nats.Conn, *natslog.Log, error) {
-	nc, err := natslog.Connect(natslog.ConnectOptions{URL: n.URL, Name: name, CredentialsFile: n.CredentialsFile, CAFile: n.CAFile, Logger: logger})
+	if (n.CertFile == "") != (n.KeyFile == "") {
+		return nil, nil, errors.New("--nats-cert-file and --nats-key-file belong together")
+	}
+	nc, err := natslog.Connect(natslog.ConnectOptions{
+		URL: n.URL, Name: name, CredentialsFile: n.CredentialsFile, CAFile: n.CAFile, CertFile: n.CertFile, KeyFile: n.KeyFile, Logger: logger,
+	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("--nats-url %s: %w", n.URL, err)
 	}
@@ -55,6 +64,24 @@ func (n *NATS) Connect(name string, logger *slog.Logger) (*nats.Conn, *natslog.L
 		return nil, nil, err
 	}
 	return nc, log, nil
+}
+
+// Namespaces are the namespaces that a program is held to; none for all of them.
+type Namespaces []string
+
+// Bind registers the flag.
+func (n *Namespaces) Bind(fs *flag.FlagSet) {
+	fs.Func("namespaces", "`names` of the only namespaces that are looked at, with commas between; all when empty. May be given several times", func(list string) error {
+		for name := range strings.SplitSeq(list, ",") {
+			if name = strings.TrimSpace(name); name == "" {
+				return errors.New("a name is empty")
+			}
+			if !slices.Contains(*n, name) {
+				*n = append(*n, name)
+			}
+		}
+		return nil
+	})
 }
 
 // Store are the flags of the object store.

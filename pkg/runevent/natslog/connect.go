@@ -15,9 +15,11 @@ type ConnectOptions struct {
 	URL string
 	// Name tells the server's operators who is connected.
 	Name string
-	// CredentialsFile and CAFile may be empty.
-	CredentialsFile string
-	CAFile          string
+	// CredentialsFile and CAFile may be empty, and so may CertFile and KeyFile together: the certificate by which the
+	// server knows this client, read anew for each connection.
+	CredentialsFile   string
+	CAFile            string
+	CertFile, KeyFile string
 	// Logger hears of lost and regained connections; nothing is logged if nil.
 	Logger *slog.Logger
 }
@@ -62,6 +64,9 @@ func Connect(opts ConnectOptions) (*nats.Conn, error) {
 	}
 	if opts.CAFile != "" {
 		options = append(options, nats.RootCAs(opts.CAFile))
+	}
+	if opts.CertFile != "" {
+		options = append(options, nats.ClientCert(opts.CertFile, opts.KeyFile))
 	}
 	nc, err := nats.Connect(opts.URL, options...)
 	if err != nil {

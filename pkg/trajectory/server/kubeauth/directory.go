@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,12 +20,17 @@ import (
 )
 
 // Directory implements server.Directory with the viewer's own account, which may get and list sessions and runs.
-type Directory struct{ client client.Client }
+type Directory struct {
+	client client.Client
+	// namespaces are those that the account may read; none for all.
+	namespaces []string
+}
 
 var _ server.Directory = (*Directory)(nil)
 
-// NewDirectory returns a directory of the API server of config. Nothing is cached: a session is shown as it is.
-func NewDirectory(config *rest.Config) (*Directory, error) {
+// NewDirectory returns a directory of the API server of config, of the named namespaces only if there are any. Nothing is
+// cached: a session is shown as it is.
+func NewDirectory(config *rest.Config, namespaces ...string) (*Directory, error) {
 	scheme := runtime.NewScheme()
 	if err := api.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("session types: %w", err)
@@ -36,7 +43,7 @@ func NewDirectory(config *rest.Config) (*Directory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("session client: %w", err)
 	}
-	return &Directory{client: c}, nil
+	return &Directory{client: c, namespaces: namespaces}, nil
 }
 
 var uidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
@@ -46,6 +53,9 @@ const searchPage = 500
 
 // Session implements server.Directory.
 func (d *Directory) Session(ctx context.Context, namespace, ref string) (server.Session, error) {
+	if !d.has(namespace) {
+		return server.Session{}, server.ErrNotFound
+	}
 	var session api.AgentSession
 	err := d.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref}, &session)
 	if err == nil {
@@ -80,9 +90,25 @@ func (d *Directory) byUID(ctx context.Context, namespace, uid string) (server.Se
 	}
 }
 
-// Sessions implements server.Directory. The order is that of the API server.
+// has says whether the directory is of that namespace, or of all of them, which is asked by the empty name.
+func (d *Directory) has(namespace string) bool {
+	return len(d.namespaces) == 0 || slices.Contains(d.namespaces, namespace)
+}
+
+// Sessions implements server.Directory. The order is that of the API server, of each namespace in turn where the directory
+// is of some only.
 func (d *Directory) Sessions(ctx context.Context, namespace string, limit int, cursor string) ([]server.Session, string, error) {
-	page, next, err := d.list(ctx, namespace, int64(limit), cursor)
+	read := d.list
+	switch {
+	case d.has(namespace):
+	case namespace == "":
+		read = func(ctx context.Context, _ string, limit int64, cursor string) ([]api.AgentSession, string, error) {
+			return d.inTurn(ctx, limit, cursor)
+		}
+	default:
+		return []server.Session{}, "", nil
+	}
+	page, next, err := read(ctx, namespace, int64(limit), cursor)
 	if err != nil {
 		return nil, "", err
 	}
@@ -106,10 +132,41 @@ func (d *Directory) list(ctx context.Context, namespace string, limit int64, cur
 	return page.Items, page.Continue, nil
 }
 
+// inTurn lists the directory's namespaces one after another. Its cursor names the namespace whose page is next, and the API
+// server's own cursor there. A page ends with its namespace, but is never empty before the last one.
+func (d *Directory) inTurn(ctx context.Context, limit int64, cursor string) ([]api.AgentSession, string, error) {
+	first, inner, _ := strings.Cut(cursor, "/")
+	at := 0
+	if cursor != "" {
+		if at = slices.Index(d.namespaces, first); at < 0 {
+			return nil, "", server.ErrListExpired
+		}
+	}
+	for ; at < len(d.namespaces); at++ {
+		page, next, err := d.list(ctx, d.namespaces[at], limit, inner)
+		switch {
+		case err != nil:
+			return nil, "", err
+		case next != "":
+			return page, d.namespaces[at] + "/" + next, nil
+		case len(page) > 0 && at+1 < len(d.namespaces):
+			return page, d.namespaces[at+1] + "/", nil
+		case len(page) > 0:
+			return page, "", nil
+		}
+		inner = ""
+	}
+	return nil, "", nil
+}
+
 // Ready says whether the API server answers the viewer's account.
 func (d *Directory) Ready(ctx context.Context) error {
 	var page api.AgentSessionList
-	if err := d.client.List(ctx, &page, client.Limit(1)); err != nil {
+	namespace := "" // all of them
+	if len(d.namespaces) > 0 {
+		namespace = d.namespaces[0]
+	}
+	if err := d.client.List(ctx, &page, client.InNamespace(namespace), client.Limit(1)); err != nil {
 		return errors.Join(errors.New("sessions cannot be listed"), err)
 	}
 	return nil

@@ -16,6 +16,9 @@ var _ server.Runs = (*Directory)(nil)
 
 // EndedRuns implements server.Runs. The API server selects the session's runs.
 func (d *Directory) EndedRuns(ctx context.Context, namespace, session string) ([]trajectory.Run, error) {
+	if !d.has(namespace) {
+		return nil, nil
+	}
 	var out []trajectory.Run
 	cursor := ""
 	for {
