@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Regenerates what is derived from the markers in the Go sources: deep copies, CRDs, roles, and the
-# reference of the kinds.
+# reference of the kinds; and what the chart has of config, with the table of its values.
 #
 #   hack/generate.sh           writes the files
 #   hack/generate.sh --check   writes nothing; names each stale file and exits 1 when there is one
@@ -30,11 +30,23 @@ generate() {
 	"$generator" crd:crdVersions=v1,generateEmbeddedObjectMeta=false paths=./api/... output:crd:dir="$tree/config/crd"
 	"$generator" rbac:roleName=manager paths=./controllers/... output:rbac:dir="$tree/config/rbac"
 	go run ./hack/apiref "$tree/config/crd" >"$tree/docs/spec/v1alpha1/reference.md"
+	chart
+}
+
+# chart copies what the chart shares with config, and makes its README.
+chart() {
+	local chart=charts/agentloop
+	mkdir -p "$tree/$chart/files"/{crds,rbac,admission}
+	cp "$tree"/config/crd/*.yaml "$tree/$chart/files/crds/"
+	cp "$tree/config/rbac/role.yaml" config/rbac/people.yaml "$tree/$chart/files/rbac/"
+	cp config/admission/*.yaml "$tree/$chart/files/admission/"
+	go run ./hack/chartdoc "$chart" >"$tree/$chart/README.md"
 }
 
 # files lists the generated files of a tree, so that one whose source is gone is found as well.
 files() {
-	(cd "$1" && find api/v1alpha1/zz_generated.deepcopy.go config/crd/*.yaml config/rbac/*role.yaml docs/spec/v1alpha1/reference.md -type f 2>/dev/null | sort)
+	(cd "$1" && find api/v1alpha1/zz_generated.deepcopy.go config/crd/*.yaml config/rbac/*role.yaml docs/spec/v1alpha1/reference.md \
+		charts/agentloop/files/{crds,rbac,admission}/*.yaml charts/agentloop/README.md -type f 2>/dev/null | sort)
 }
 
 mkdir -p "$tree/api/v1alpha1" "$tree/config/crd" "$tree/config/rbac" "$tree/docs/spec/v1alpha1"
