@@ -15,6 +15,10 @@ build: ## build the programs (manager, viewer, and what tests and the demo use) 
 	@mkdir -p $(BIN)
 	$(GO) build -o $(BIN)/ ./cmd/... ./test/demo ./test/modelserver/cmd/modelserver ./test/mcpserver/cmd/mcpserver
 
+.PHONY: images
+images: ## build container images for amd64 and arm64 as OCI archives, with bills of materials, into bin/images
+	@hack/images.sh
+
 .PHONY: demo
 demo: ## run everything on this machine and show a session at work; DEMO_EXIT=1 ends by itself with a check
 	@hack/demo.sh
@@ -54,6 +58,10 @@ test-scenarios: ## run the whole-path stories; RUN=name runs one of them
 .PHONY: test-page
 test-page: ## run the viewer's page in a headless Chromium (needs Node)
 	@hack/test.sh page
+
+.PHONY: e2e
+e2e: ## install the chart on a real node on this machine and test it there (root, containerd; says what is missing)
+	@hack/e2e.sh
 
 .PHONY: chaos
 chaos: ## kill workers at every point of every story (half an hour and more); RUN=story/one-worker/point=1 tries one place
