@@ -42,14 +42,8 @@ cgroup=/agentloop-e2e-$$
 unshare_pid=
 made=()
 
-# hierarchies prints the folders of the cgroup hierarchies that have controllers.
-hierarchies() {
-	if [ -f /sys/fs/cgroup/cgroup.controllers ]; then
-		echo /sys/fs/cgroup
-	else
-		awk '$3 == "cgroup" && $2 ~ "^/sys/fs/cgroup/" { print $2 }' /proc/mounts
-	fi
-}
+# hierarchies prints the folders of the cgroup hierarchies: one of version 2, or many of version 1.
+hierarchies() { awk '$3 ~ "^cgroup2?$" && $2 ~ "^/sys/fs/cgroup(/|$)" { print $2 }' /proc/mounts; }
 
 # stop ends the node and removes what it left on the machine.
 stop() {
@@ -96,6 +90,11 @@ for folder in $folders; do
 	[ -d "$folder" ] || { mkdir -p "$folder" && made+=("$folder"); }
 done
 for folder in $(hierarchies); do mkdir "$folder$cgroup"; done
+if [ -f /sys/fs/cgroup/cgroup.controllers ]; then
+	# Version 2: what is below gets the controllers that are handed down.
+	sed 's/\(^\| \)/\1+/g' /sys/fs/cgroup/cgroup.controllers >/sys/fs/cgroup/cgroup.subtree_control
+	sed 's/\(^\| \)/\1+/g' "/sys/fs/cgroup$cgroup/cgroup.controllers" >"/sys/fs/cgroup$cgroup/cgroup.subtree_control"
+fi
 # Where cpusets are a hierarchy of their own, a new one is empty and takes no process.
 for file in cpuset.cpus cpuset.mems; do
 	[ ! -f "/sys/fs/cgroup/cpuset/$file" ] || cat "/sys/fs/cgroup/cpuset/$file" >"/sys/fs/cgroup/cpuset$cgroup/$file"

@@ -40,13 +40,16 @@ chart() {
 	cp "$tree"/config/crd/*.yaml "$tree/$chart/files/crds/"
 	cp "$tree/config/rbac/role.yaml" config/rbac/people.yaml "$tree/$chart/files/rbac/"
 	cp config/admission/*.yaml "$tree/$chart/files/admission/"
+	mkdir -p "$tree/$chart/files/dashboards"
+	cp config/monitoring/rules.yaml "$tree/$chart/files/prometheus-rules.yaml"
+	cp config/monitoring/dashboard.json "$tree/$chart/files/dashboards/agentloop.json"
 	go run ./hack/chartdoc "$chart" >"$tree/$chart/README.md"
 }
 
 # files lists the generated files of a tree, so that one whose source is gone is found as well.
 files() {
 	(cd "$1" && find api/v1alpha1/zz_generated.deepcopy.go config/crd/*.yaml config/rbac/*role.yaml docs/spec/v1alpha1/reference.md \
-		charts/agentloop/files/{crds,rbac,admission}/*.yaml charts/agentloop/README.md -type f 2>/dev/null | sort)
+		charts/agentloop/files/{crds,rbac,admission}/*.yaml charts/agentloop/files/prometheus-rules.yaml charts/agentloop/files/dashboards/*.json charts/agentloop/README.md -type f 2>/dev/null | sort)
 }
 
 mkdir -p "$tree/api/v1alpha1" "$tree/config/crd" "$tree/config/rbac" "$tree/docs/spec/v1alpha1"
