@@ -8,7 +8,7 @@ BIN := $(CURDIR)/bin
 
 .PHONY: help
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 18
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 18
 
 .PHONY: build
 build: ## build the programs (manager, viewer, and what tests and the demo use) into bin/

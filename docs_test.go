@@ -155,7 +155,7 @@ func TestInvariants(t *testing.T) {
 }
 
 // makeTarget is a call of make inside backquotes or at the start of a line of code.
-var makeTarget = regexp.MustCompile("(?m)(?:`|^)(?:[A-Z_]+=\\S+ )*make ([a-z][a-z-]*)")
+var makeTarget = regexp.MustCompile("(?m)(?:`|^)(?:[A-Z_]+=\\S+ )*make ([a-z][a-z0-9-]*)")
 
 // TestDocTargets wants the make targets that documents name to exist, and to be explained.
 func TestDocTargets(t *testing.T) {
