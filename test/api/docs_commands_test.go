@@ -247,7 +247,7 @@ func checkCall(t *testing.T, at, name string, p *program, args []string) {
 var foreignFlags = map[string]bool{
 	"--max-model-len": true, "--enable-auto-tool-choice": true, "--tool-call-parser": true, // vLLM
 	"--stateful": true, "--read-only": true, // tool servers
-	"--set": true, "--values": true, "--reset-then-reuse-values": true, "--wait": true, // helm
+	"--set": true, "--take-ownership": true, "--values": true, "--reset-then-reuse-values": true, "--wait": true, // helm
 }
 
 // checkFlags wants every flag that a sentence names to be one of our programs' or of kubectl's.
