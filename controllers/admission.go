@@ -220,55 +220,67 @@ func (a *Admission) admit(ctx context.Context) {
 // due lists, for each namespace, the runs whose item must be put or looked after: those that were admitted, and as many
 // of the others as the cap has room for, in the order of their arrival. Those that are put for the first time come last.
 func (a *Admission) due(ctx context.Context) ([][]look, *room) {
-	var alive func(string) bool
+	pass := &survey{now: time.Now(), room: &room{queued: map[string]int{}}}
 	var due [][]look
-	firsts, running, now := false, 0, time.Now()
-	room := &room{queued: map[string]int{}}
 	for namespace, all := range a.snapshot() {
-		places := len(all)
-		if limit := a.Cap(ctx, namespace); limit > 0 {
-			places = limit
-		}
-		var looks []look
-		begins := 0
-		for i := range all {
-			w := &all[i]
-			if w.worker != "" {
-				running++
-			}
-			if w.queued(now, a.Resync) {
-				room.queued[namespace]++
-			}
-			if i >= places && !w.admitted() {
-				break
-			}
-			if !w.looked.IsZero() && now.Sub(w.looked) < a.Resync {
-				continue
-			}
-			if w.worker != "" && alive == nil {
-				alive = a.alive(ctx)
-			}
-			first := w.worker == "" && w.put.IsZero() && w.item.Kind == worker.KindRun
-			if first {
-				if begins++; begins > a.capacity(ctx)+1 {
-					continue // no more have room, however many wait
-				}
-			}
-			firsts = firsts || first
-			looks = append(looks, look{item: w.item, ask: w.worker != "" && alive(w.worker) && !w.missing, first: first})
-		}
-		if len(looks) > 0 {
+		if looks := a.dueOf(ctx, namespace, all, pass); len(looks) > 0 {
 			slices.SortStableFunc(looks, firstsLast)
 			due = append(due, looks)
 		}
 	}
-	if firsts {
-		room.free = a.capacity(ctx) - running
-		for _, n := range room.queued {
-			room.free -= n
+	if pass.firsts {
+		pass.room.free = a.capacity(ctx) - pass.running
+		for _, n := range pass.room.queued {
+			pass.room.free -= n
 		}
 	}
-	return due, room
+	return due, pass.room
+}
+
+// survey is what one look at all namespaces finds out.
+type survey struct {
+	now     time.Time
+	alive   func(string) bool // asked for at the first run that a worker has
+	firsts  bool              // some are put for the first time
+	running int
+	room    *room
+}
+
+// dueOf lists those of one namespace.
+func (a *Admission) dueOf(ctx context.Context, namespace string, all []wanted, pass *survey) []look {
+	places := len(all)
+	if limit := a.Cap(ctx, namespace); limit > 0 {
+		places = limit
+	}
+	var looks []look
+	begins := 0
+	for i := range all {
+		w := &all[i]
+		if w.worker != "" {
+			pass.running++
+		}
+		if w.queued(pass.now, a.Resync) {
+			pass.room.queued[namespace]++
+		}
+		if i >= places && !w.admitted() {
+			break
+		}
+		if !w.looked.IsZero() && pass.now.Sub(w.looked) < a.Resync {
+			continue
+		}
+		if w.worker != "" && pass.alive == nil {
+			pass.alive = a.alive(ctx)
+		}
+		first := w.worker == "" && w.put.IsZero() && w.item.Kind == worker.KindRun
+		if first {
+			if begins++; begins > a.capacity(ctx)+1 {
+				continue // no more have room, however many wait
+			}
+		}
+		pass.firsts = pass.firsts || first
+		looks = append(looks, look{item: w.item, ask: w.worker != "" && pass.alive(w.worker) && !w.missing, first: first})
+	}
+	return looks
 }
 
 func firstsLast(x, y look) int {

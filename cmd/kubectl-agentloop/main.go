@@ -128,7 +128,7 @@ func browse(address string) error {
 	if err != nil {
 		return err
 	}
-	opener := exec.Command(path, args...)
+	opener := exec.Command(path, args...) //nolint:gosec,noctx // the system's own program, which may outlive this one
 	if err := opener.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", program, err)
 	}

@@ -113,7 +113,7 @@ func TestCounts(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || !ok {
 		t.Errorf("%v (-want +got):\n%s", ok, diff)
 	}
-	away := interceptor.NewClient(reader.(client.WithWatch), interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+	away := interceptor.NewClient(reader, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 		return errors.New("away")
 	}})
 	if _, ok := counts(t.Context(), away); ok {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ func modules(pattern string) ([]part, error) {
 	found := map[string]part{}
 	for _, platform := range platforms {
 		system, machine, _ := strings.Cut(platform, "/")
-		cmd := exec.Command("go", "list", "-deps", "-json=Module", pattern)
+		cmd := exec.CommandContext(context.Background(), "go", "list", "-deps", "-json=Module", pattern)
 		cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+machine, "CGO_ENABLED=0")
 		cmd.Stderr = os.Stderr
 		raw, err := cmd.Output()

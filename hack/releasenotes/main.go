@@ -10,6 +10,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -70,7 +71,7 @@ func (r request) notes() (string, error) {
 }
 
 func (r request) git(args ...string) (string, error) {
-	cmd := exec.Command("git", append([]string{"-C", r.repo}, args...)...)
+	cmd := exec.CommandContext(context.Background(), "git", append([]string{"-C", r.repo}, args...)...)
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -165,7 +165,7 @@ func (d *detail) answered(ctx context.Context, action cas.Ref) ([]byte, *Notice,
 	}
 	m, err := session.MessageIn(raw, 0)
 	if err != nil {
-		return nil, nil, ErrNoImage //nolint:nilerr // an action of another form has no message
+		return nil, nil, ErrNoImage // an action of another form has no message
 	}
 	return m, nil, nil
 }

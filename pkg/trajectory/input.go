@@ -201,7 +201,7 @@ type parts struct {
 const partBytes = 2 << 20
 
 // part reads an object that most inputs share. It is false when it could not be read.
-func (d *detail) part(ctx context.Context, ref *cas.Ref, read func() (parts, *Notice, error)) (parts, bool, error) {
+func (d *detail) part(ref *cas.Ref, read func() (parts, *Notice, error)) (parts, bool, error) {
 	if ref == nil {
 		return parts{}, true, nil
 	}
@@ -223,7 +223,7 @@ func (d *detail) part(ctx context.Context, ref *cas.Ref, read func() (parts, *No
 
 // sections are those of the stored prompt; false when they could not be read.
 func (d *detail) sections(ctx context.Context, ref *cas.Ref) ([]projection.Section, bool, error) {
-	one, known, err := d.part(ctx, ref, func() (parts, *Notice, error) {
+	one, known, err := d.part(ref, func() (parts, *Notice, error) {
 		stored, notice, err := load[session.Sections](ctx, d.reader, d.index.Scope, *ref)
 		return parts{sections: stored.Sections}, notice, err
 	})
@@ -232,7 +232,7 @@ func (d *detail) sections(ctx context.Context, ref *cas.Ref) ([]projection.Secti
 
 // tools are the declared tools as the model saw them; false when they could not be read.
 func (d *detail) tools(ctx context.Context, ref *cas.Ref) (parts, bool, error) {
-	return d.part(ctx, ref, func() (parts, *Notice, error) {
+	return d.part(ref, func() (parts, *Notice, error) {
 		var one parts
 		stored, notice, err := load[session.ToolSet](ctx, d.reader, d.index.Scope, *ref)
 		for _, definition := range stored.Tools {

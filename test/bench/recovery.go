@@ -127,7 +127,7 @@ func (b *loadBench) attempts(ctx context.Context, namespace string, attempt int)
 	err := b.eachStream(ctx, namespace, func(log *natslog.Log, stream runevent.Stream) error {
 		return log.Read(ctx, stream, 0, func(record runevent.Record) error {
 			entry, err := runevent.Decode(record.Raw)
-			if err == nil && entry.Event.Type == runevent.TypeRunStarted && int(entry.Event.Attempt) == attempt {
+			if err == nil && entry.Event.Type == runevent.TypeRunStarted && entry.Event.Attempt == attempt {
 				out = append(out, entry.CreatedAt)
 			}
 			return err

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (code int, err error) {
 	if _, err := os.Stat(asset("helm")); err != nil {
-		return 1, errors.New("KUBEBUILDER_ASSETS names no folder with helm: run make test-api, or KUBEBUILDER_ASSETS=$(hack/envtest/setup.sh) go test ./test/chart/...")
+		return 1, errors.New("KUBEBUILDER_ASSETS names no folder with helm: run make test-api, or set it to what hack/envtest/setup.sh prints")
 	}
 	folder, err := os.MkdirTemp("", "agentloop-chart-")
 	if err != nil {

@@ -84,7 +84,7 @@ func valueOf(v attribute.Value) *commonpb.AnyValue {
 		}
 		return &commonpb.AnyValue{Value: &commonpb.AnyValue_ArrayValue{ArrayValue: list}}
 	}
-	return textOf(v.Emit())
+	return textOf(v.String())
 }
 
 func textOf(text string) *commonpb.AnyValue {

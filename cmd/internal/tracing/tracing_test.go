@@ -155,7 +155,7 @@ func (s *story) lines() []string {
 func values(span *tracetest.SpanStub) map[string]string {
 	out := map[string]string{}
 	for _, a := range span.Attributes {
-		out[string(a.Key)] = a.Value.Emit()
+		out[string(a.Key)] = a.Value.String()
 	}
 	return out
 }

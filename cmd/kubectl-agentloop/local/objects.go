@@ -248,7 +248,7 @@ func (o *objects) List(_ context.Context, into client.ObjectList, _ ...client.Li
 
 // Create implements client.Writer.
 func (o *objects) Create(ctx context.Context, object client.Object, _ ...client.CreateOption) error {
-	kept := object.DeepCopyObject().(client.Object)
+	kept := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy is of the same type
 	if o.Get(ctx, client.ObjectKeyFromObject(object), blankLike(object)) == nil {
 		return apierrors.NewAlreadyExists(schema.GroupResource{Group: api.GroupName, Resource: kindOf(object)}, object.GetName())
 	}
@@ -258,7 +258,7 @@ func (o *objects) Create(ctx context.Context, object client.Object, _ ...client.
 }
 
 func blankLike(object client.Object) client.Object {
-	return reflect.New(reflect.TypeOf(object).Elem()).Interface().(client.Object)
+	return reflect.New(reflect.TypeOf(object).Elem()).Interface().(client.Object) //nolint:forcetypeassert // it is of the same type
 }
 
 // change changes a run and returns a copy of it.

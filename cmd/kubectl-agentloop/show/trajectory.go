@@ -256,7 +256,7 @@ func Input(d *viewer.Detail, zone *time.Location, all bool, paint term.Paint) st
 	out.WriteString("\n" + paint.As(term.Strong, "Messages") + "\n")
 	for i := range in.Messages {
 		m := &in.Messages[i]
-		out.WriteString(fmt.Sprintf("%s  %s\n", paint.As(term.Strong, fmt.Sprintf("[%d] %s", m.Index, who(m.Role, m.Message))), paint.As(term.Faint, "← "+source(m))))
+		fmt.Fprintf(&out, "%s  %s\n", paint.As(term.Strong, fmt.Sprintf("[%d] %s", m.Index, who(m.Role, m.Message))), paint.As(term.Faint, "← "+source(m)))
 		out.WriteString(body(m.Message, m.Unavailable, all, paint))
 	}
 	return out.String()

@@ -63,6 +63,7 @@ func Open(c *Client, port int, page string) (*Door, error) {
 		case r.Host != host: // another name for this address: somebody's page that had it looked up
 			http.Error(w, "unknown host", http.StatusMisdirectedRequest)
 		case r.URL.Path == ticketPath+d.ticket && d.used.CompareAndSwap(false, true):
+			//nolint:gosec // not Secure: loopback without TLS, which some browsers do not take for a secure place
 			http.SetCookie(w, &http.Cookie{Name: d.cookie, Value: d.secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 			w.Header().Set("Cache-Control", "no-store")
 			w.Header().Set("Referrer-Policy", "no-referrer")

@@ -36,7 +36,7 @@ const answerTimeout = 2 * time.Minute
 
 // Connect finds the viewer and a token for it. The Client must be closed.
 func Connect(ctx context.Context, c *cluster.Cluster, opts Options) (*Client, error) {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // documented to be one
 	transport.ResponseHeaderTimeout = answerTimeout
 	client := &Client{Namespace: c.Namespace, HTTP: &http.Client{Transport: transport}}
 	if opts.CAFile != "" {

@@ -15,11 +15,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
-	"k8s.io/apimachinery/pkg/util/httpstream/spdy"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/tools/portforward"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
 
 	"github.com/agentloop/agentloop/cmd/kubectl-agentloop/cluster"
 )
@@ -110,7 +110,7 @@ func TestForward(t *testing.T) {
 	service.Spec.Ports = []corev1.ServicePort{{Name: "metrics", Port: 9090}, {Name: "http", Port: 80, TargetPort: intstr.FromString("web")}}
 	pod := corev1.Pod{}
 	pod.Namespace, pod.Name = "agentloop-system", "viewer-0"
-	pod.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: int32(port)}}}}
+	pod.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: int32(port)}}}} //nolint:gosec // a port
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	starting := *pod.DeepCopy()
 	starting.Name, starting.Status.Conditions = "viewer-9", nil
