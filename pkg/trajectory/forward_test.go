@@ -35,7 +35,7 @@ func TestAnExportReadsTheLogOnce(t *testing.T) {
 	}{
 		"as it was written":       {func(*synthetic.Shape) {}, intact, 5000, 0},
 		"with clocks that differ": {func(s *synthetic.Shape) { s.Skew = time.Minute }, intact, 1000, 1 << 20},
-		"it breaks off":           {func(*synthetic.Shape) {}, func(n int) (bool, error) { return n <= 700, errors.New("nobody read on") }, 4000, 2000},
+		"it breaks off":           {func(*synthetic.Shape) {}, func(n int) (bool, error) { return n <= 700, errors.New("nobody read on") }, 4000, 4000},
 		"it gets nowhere":         {func(*synthetic.Shape) {}, func(int) (bool, error) { return false, errors.New("no consumer") }, 0, 1 << 20},
 		"records are missing":     {func(*synthetic.Shape) {}, func(n int) (bool, error) { return n%50 != 0, nil }, 4000, 1 << 20},
 	} {
