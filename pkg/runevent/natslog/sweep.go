@@ -23,6 +23,9 @@ const (
 	sweepPatience = 2 * time.Second
 	// sweepPause is for how long no sweep is tried after the server made no consumer, refusedPause when that is not allowed.
 	sweepPause, refusedPause = 30 * time.Second, time.Hour
+	// sweepBegin is for how long a consumer that was made may not be found yet: of three servers, the one that is asked may
+	// be the last to hear of it. sweepAgain is the time between two questions.
+	sweepBegin, sweepAgain = time.Second, 20 * time.Millisecond
 )
 
 // Sweep calls fn with the records of a session's streams of one class, in the order of the log, and so in the order of
@@ -110,6 +113,7 @@ func (s *sweeping) run(ctx context.Context, consumer string) error {
 	defer func() { _ = sub.Unsubscribe() }() // fails only on a closed connection
 	patience := time.NewTimer(s.log.opts.APITimeout)
 	defer patience.Stop()
+	begun := time.Now()
 	for {
 		if s.asked-s.got <= sweepBatch/2 {
 			if err := s.ask(inbox, consumer); err != nil {
@@ -119,6 +123,15 @@ func (s *sweeping) run(ctx context.Context, consumer string) error {
 		}
 		select {
 		case msg := <-s.answers:
+			if s.got == 0 && msg.Header.Get(headerStatus) == statusNoResponder && time.Since(begun) < sweepBegin {
+				select {
+				case <-time.After(sweepAgain):
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				s.asked = 0
+				continue
+			}
 			if more, err := s.take(msg); err != nil || !more {
 				return err
 			}

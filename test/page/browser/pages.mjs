@@ -35,9 +35,9 @@ check("a token that expires later is asked for over the data that is there", { a
 
 check("sessions are listed with model, runs, context and status", async (page, t) => {
   await t.open("/");
-  await page.getByRole("row").nth(9).waitFor();
+  await page.getByRole("row").nth(15).waitFor();
   const rows = (await page.getByRole("row").allInnerTexts()).map((text) => text.replace(/\s+/g, " ").trim());
-  assert.equal(rows.length, 10);
+  assert.equal(rows.length, 16);
   assert.match(rows[1], /^Checkout errors after 08:00 demo \/ checkout-errors claude-opus-4-5 anthropic 2 9 2 % Ready 2026-03-14 08:26:56 UTC$/);
   assert.match(rows[2], /Running/);
   assert.match(rows[4], /97 % ModelUnavailable/);
