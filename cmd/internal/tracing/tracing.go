@@ -60,12 +60,14 @@ func New(ctx context.Context, opts Options) (*Tracer, error) {
 	if t.sampler, err = samplerOf(opts.Getenv); err != nil {
 		return nil, err
 	}
-	described, err := resource.New(ctx, resource.WithSchemaURL(semconv.SchemaURL),
+	described, err := resource.New(ctx,
 		resource.WithAttributes(semconv.ServiceName("agentloop"), semconv.ServiceInstanceID(opts.Worker), semconv.ServiceVersion(opts.Version)),
 		resource.WithFromEnv(), resource.WithTelemetrySDK())
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
+	// The SDK describes itself by a later version, of which these attributes mean the same; spans and resource have one.
+	described = resource.NewWithAttributes(semconv.SchemaURL, described.Attributes()...)
 	otel.SetErrorHandler(quiet(opts.Logger))
 	t.provider = sdktrace.NewTracerProvider(
 		sdktrace.WithSpanProcessor(processor), sdktrace.WithResource(described), sdktrace.WithSampler(t.sampler), sdktrace.WithIDGenerator(ids{}),
