@@ -118,22 +118,9 @@ func (s *Server) getText(w http.ResponseWriter, r *http.Request) error {
 // fromOf is where a page of a text begins.
 func fromOf(values url.Values, session found, entry string) (from, error) {
 	place := from{Version: 1, Session: session.index.Scope.Session, Entry: entry}
-	cursor, err := cursorOf(values, "cursor")
-	if cursor == "" || err != nil {
-		return place, err
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		return place, trajectory.ErrCursor
-	}
-	var given from
-	if json.Unmarshal(raw, &given) != nil || given.Offset < 0 {
-		return place, trajectory.ErrCursor
-	}
-	if given.Version != place.Version || given.Session != place.Session || given.Entry != place.Entry {
-		return place, trajectory.ErrCursorExpired
-	}
-	return given, nil
+	return placeOf(values, place, func(given from) (int, bool) {
+		return given.Offset, given.Version == place.Version && given.Session == place.Session && given.Entry == place.Entry
+	})
 }
 
 // getImage answers with an image that a message of an entry names by reference.

@@ -248,20 +248,31 @@ func beforeOf(values url.Values, session found) (before, error) {
 	if agent := values.Get("agent"); agent != "" {
 		place.Agent = agent
 	}
+	return placeOf(values, place, func(given before) (int, bool) {
+		return given.Before, given.Version == place.Version && given.Session == place.Session && given.Agent == place.Agent
+	})
+}
+
+// placeOf reads where a page begins from a request's cursor, or returns the first place when there is none. check returns
+// the number in a place, which is not below 0, and whether the place is of what is asked for.
+func placeOf[P any](values url.Values, first P, check func(P) (int, bool)) (P, error) {
 	cursor, err := cursorOf(values, "cursor")
 	if cursor == "" || err != nil {
-		return place, err
+		return first, err
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
-		return place, trajectory.ErrCursor
+		return first, trajectory.ErrCursor
 	}
-	var given before
-	if json.Unmarshal(raw, &given) != nil || given.Before < 0 {
-		return place, trajectory.ErrCursor
+	var given P
+	if json.Unmarshal(raw, &given) != nil {
+		return first, trajectory.ErrCursor
 	}
-	if given.Version != place.Version || given.Session != place.Session || given.Agent != place.Agent {
-		return place, trajectory.ErrCursorExpired
+	switch number, fits := check(given); {
+	case number < 0:
+		return first, trajectory.ErrCursor
+	case !fits:
+		return first, trajectory.ErrCursorExpired
 	}
 	return given, nil
 }
