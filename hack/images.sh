@@ -5,7 +5,7 @@
 #   OUT        folder (default: bin/images)
 #   PLATFORMS  default: linux/amd64,linux/arm64
 #   VERSION    tag (default: the chart's appVersion)
-#   REGISTRY   default: ghcr.io/agentloop
+#   REGISTRY   default: localhost/agentloop
 #
 # The images bear the time of the last commit, so the same commit gives the same digests.
 set -euo pipefail
@@ -20,5 +20,5 @@ out=${OUT:-bin/images}
 mkdir -p "$out"
 begun=$SECONDS
 go -C hack/images run . -root "$PWD" -out "$(cd "$out" && pwd)" -platforms "${PLATFORMS:-linux/amd64,linux/arm64}" -version "$version" \
-	-registry "${REGISTRY:-ghcr.io/agentloop}" "$@"
+	-registry "${REGISTRY:-localhost/agentloop}" "$@"
 say "in $out, $(clock $((SECONDS - begun)))"

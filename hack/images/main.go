@@ -50,7 +50,7 @@ func parse(args []string) (config, error) {
 	fs.StringVar(&c.out, "out", "", "folder that the archives are written to")
 	fs.StringVar(&c.set, "set", "product", "product, or test for what tests on a real node need")
 	fs.StringVar(&c.version, "version", "0.1.0", "tag of the images")
-	fs.StringVar(&c.registry, "registry", "ghcr.io/agentloop", "what stands before an image's name")
+	fs.StringVar(&c.registry, "registry", "localhost/agentloop", "what stands before an image's name")
 	fs.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64", "platforms, with commas between")
 	fs.Func("program", "`NAME=FILE`: an image of a static program that was built already", func(value string) error {
 		name, file, found := strings.Cut(value, "=")
